@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow pythons lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
+.PHONY: env run test slow pythons lint soak operate observe failover bench figures no-corpora reference docs wheel sbom release pictures clean
 
 # pip compiles the core as it installs. This compiles again what has changed since: some seconds.
 COMPILE = @$(BIN)/python stream_dedup/core/build.py --changed
@@ -121,6 +121,22 @@ sbom: env
 	mkdir -p dist
 	$(BIN)/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/stream-dedup.cdx.json
+
+# What a release has, in dist/: wheels, the bill of materials, the image as an archive, and the notes. Publishes nothing.
+# ENGINE: docker, podman or buildah.
+ENGINE := docker
+release: wheel sbom
+	$(BIN)/python -m docs.build --notes > dist/NOTES.md
+	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) && \
+	$(ENGINE) build --file deploy/Dockerfile --tag stream-dedup:$$version --build-arg VERSION=$$version \
+	  --build-arg SCHEME=$$(cat stream_dedup/scheme.txt) --build-arg REVISION=$$(git rev-parse HEAD) . && \
+	$(ENGINE) $(if $(filter buildah,$(ENGINE)),push stream-dedup:$$version docker-archive:dist/stream-dedup-$$version.tar,\
+	  save --output dist/stream-dedup-$$version.tar stream-dedup:$$version)
+	@cd dist && ls -l
+
+# The pictures of the pages, by Chromium, from the made-up feed of the demo.
+pictures: env
+	$(BIN)/python -m tests.observe.pictures
 
 # The pages as a site in build/site, which works without a network; a broken link or anchor ends it.
 docs: env

@@ -2,6 +2,8 @@
 
     config/reference.md, config/metrics.md    every setting and metric, from their classes and descriptions
     deploy/grafana/dashboards                 the dashboard, from deploy/grafana/build.py
+    stream_dedup/scheme.txt                   the id of the default fingerprints, for `--version`
+    the version, in deploy/                   from pyproject.toml
     parts of the pages                        between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
 
 The tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
@@ -9,6 +11,7 @@ tests/results/figures.json) and from the code itself: the model of `plan`, the l
 copied by hand, and none goes stale: tests/test_pages.py compares every file with what this makes.
 
 The picture docs/demo.svg is a run of `stream-dedup demo` on the embedded Kafka: `python -m docs.build --picture`.
+`--notes` prints the notes of a release.
 """
 
 import json
@@ -29,7 +32,7 @@ from deploy.grafana import build as grafana
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
 from stream_dedup.observe.catalogue import metrics_reference
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import FingerprintSettings, load_settings
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from stream_dedup.settings.reference import reference
 from tests.benchmarks import results as benchmarks
@@ -43,6 +46,11 @@ SPARK = ROOT / "tests" / "results" / "spark.json"
 HOSTILE = ROOT / "tests" / "results" / "hostile.json"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
 COLUMNS = 100
+# Files that name the version, and how they do.
+VERSIONED = ("deploy/README.md", "deploy/Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/kustomization.yaml")
+_VERSION = re.compile(
+    r"(\bstream-dedup:|^ARG VERSION=|\bnewTag: |`VERSION`, `REVISION`, `SCHEME` \| `)\d+\.\d+\.\w+", re.M
+)
 _TABLE = re.compile(r"(<!-- made by docs/build\.py: ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.S)
 ROWS = (
     ("engine_vs_datasketch", "text to verdict, one thread", "datasketch's MinHashLSH"),
@@ -84,6 +92,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "speeds": lambda: speeds(measured),
         },
         "CONTRIBUTING.md": {"layers": layers},
+        "CHANGELOG.md": {"scheme": lambda: f"Scheme: `{scheme()}` ([what it says](deploy/changes.md#upgrade))"},
         "docs/decision.md": {
             "names": lambda: edits.names(found["readers"].figures["cross-validated"], found["edits"].figures),
         },
@@ -112,13 +121,32 @@ def made() -> dict[str, str]:
         "config/reference.md": reference(),
         "config/metrics.md": metrics_reference(),
         grafana.TARGET: grafana.as_text(),
+        "stream_dedup/scheme.txt": f"{scheme()}\n",
     }
     for path, made in made_tables().items():
         text = (ROOT / path).read_text("utf-8")
         if (names := [name for _, name, *_ in _TABLE.findall(text)]) != list(made):
             raise ValueError(f"{path} has places for the tables {names}, made are {list(made)}")
         files[path] = _TABLE.sub(lambda match, made=made: f"{match[1]}{made[match[2]]()}\n{match[4]}", text)
+    for path in VERSIONED:
+        files[path] = _VERSION.sub(rf"\g<1>{version()}", (ROOT / path).read_text("utf-8"))
     return files
+
+
+def version() -> str:
+    """The version of the project; this is its only place that people change."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def scheme() -> str:
+    """The id of the default fingerprints. State survives a release with the same one."""
+    return f"{Scheme(FingerprintSettings()).id:016x}"
+
+
+def notes() -> str:
+    """The notes of a release: its version and scheme, and the first section of the changelog."""
+    _, section, *_ = (ROOT / "CHANGELOG.md").read_text("utf-8").split("\n## ")
+    return f"# stream_dedup {version()}\n\n## {section.strip()}\n"
 
 
 def layers() -> str:
@@ -129,19 +157,17 @@ def layers() -> str:
 
 
 def original() -> str:
-    """The table of what one original takes, with the default keys."""
+    """The table of what one original takes, with the default keys: one figure, as `plan` reckons."""
     takes = footprint(Scheme(load_settings().fingerprint), tables.ORIGINALS)
     keys = takes.keys * takes.key_bytes
     rest = takes.bytes_per_item - takes.record_bytes - keys - takes.id_bytes
-    measured = latest_benchmarks()["memory"].figures["bytes_per_original_default"]
     rows = [
         ["signature", f"{takes.record_bytes}"],
         [f"{takes.keys} keys", f"{keys:.0f}"],
         ["id", f"{takes.id_bytes:.0f}"],
         ["bookkeeping", f"{rest:.0f}"],
-        ["together", f"{takes.bytes_per_item:.0f}"],
-        ["measured with 10 million originals (`make bench`)", f"{measured:.0f}"],
-        ["more for the allocator", f"{100 * (MEMORY_SLACK - 1):.0f} %"],
+        ["the allocator", f"{takes.bytes_per_item * (MEMORY_SLACK - 1):.0f}"],
+        ["**an original**", f"**{takes.bytes_per_item * MEMORY_SLACK:.0f}**"],
     ]
     return tables.table(["part", "bytes"], rows)
 
@@ -204,6 +230,9 @@ def run_demo() -> str:
 
 
 if __name__ == "__main__":
+    if "--notes" in sys.argv[1:]:
+        print(notes(), end="")
+        sys.exit()
     for path, text in made().items():
         if (ROOT / path).read_text("utf-8") != text:
             (ROOT / path).write_text(text, "utf-8")

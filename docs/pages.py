@@ -2,7 +2,7 @@
 
 README.md and all pages that `nav` names keep their paths, so that their relative links work here and on a code host.
 Files that they link (settings files, results, pictures) come along. A link to a folder or to code becomes its text,
-because the site has neither.
+because the site has neither. `Fenced` is for the reference that mkdocstrings makes (docs/api.md).
 """
 
 import re
@@ -10,9 +10,11 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
 
+from griffe import Extension, Object
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+_PICTURE = re.compile(r'(?:src|srcset)="([^":]+)"')
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s:]+)(?:#[^)\s]*)?\)")
 
 
@@ -45,10 +47,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages, and what they link."""
     pages = paths_in(config.nav)
     pages += [f"docs/{path.name}" for path in root(config).glob("docs/*.md")]  # a page that nav lacks is a warning
+    texts = {page: (root(config) / page).read_text("utf-8") for page in dict.fromkeys(pages)}
     linked = [
         target(page, link)
-        for page in dict.fromkeys(pages)
-        for _, link in _LINK.findall((root(config) / page).read_text("utf-8"))
+        for page, text in texts.items()
+        for link in [*(link for _, link in _LINK.findall(text)), *_PICTURE.findall(text)]
     ]
     for path in dict.fromkeys([*pages, *linked]):
         if (root(config) / path).is_file() and (path in pages or not path.endswith((".md", ".py"))):
@@ -65,3 +68,15 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         return link[1] if is_outside else link[0]
 
     return _LINK.sub(shown, markdown)
+
+
+class Fenced(Extension):
+    """Show the examples of docstrings as code: in Markdown they would be prose, and their lists links."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Fence each paragraph that begins with a prompt."""
+        if obj.docstring:
+            paragraphs = obj.docstring.value.split("\n\n")
+            obj.docstring.value = "\n\n".join(
+                f"```pycon\n{text}\n```" if text.startswith(">>>") else text for text in paragraphs
+            )

@@ -102,6 +102,11 @@ def version_text() -> str:
         return "unknown (not installed)"
 
 
+def scheme_text() -> str:
+    """Return the id of the default fingerprints, as the header dedup-scheme has it, without computing it."""
+    return Path(__file__).with_name("scheme.txt").read_text("ascii").strip()
+
+
 def install_command(extra: str) -> str:
     """Return the command that installs an extra into this Python.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import Decoder
@@ -35,8 +36,7 @@ class RowReader:
         self._decode = Decoder(settings.model_copy(update={"format": "json"}))
 
     def __call__(self, row: Mapping[str, Any]) -> Item | Tombstone | BadItem:
-        time = row.get("time")
-        label = f"item {row.get('id')!r}"
+        time, label = row.get("time"), _label(row)
         if isinstance(time, str):
             time = milliseconds_of(time)
         elif time is not None:
@@ -44,24 +44,32 @@ class RowReader:
             time = milliseconds(time, label)
             if is_number and (doubt := looks_like(time)):
                 raise UsageError(f"{label}: {doubt}")
-        try:
-            value = _as_json(dict(row))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(
-                f"{label} cannot be written as JSON: {error}; give the fields that are read alone"
-            ) from None
-        return self._decode(value, None, time)
+        return self._decode(_as_json(row), None, time)
+
+    def link_of(self, row: Mapping[str, Any]) -> str:
+        """Return the link of a dict, "" if it has none."""
+        link = self._decode.read(_as_json(row)).fields["url"]
+        return link if isinstance(link, str) else ""
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return f"item {row.get('id')!r}"
 
 
 # Another library's value is encoded as its number (NumPy), or else as it prints.
 _encode = msgspec.json.Encoder(enc_hook=lambda value: value.item() if hasattr(value, "item") else str(value)).encode
 
 
-def _as_json(row: dict[str, Any]) -> bytes:
+def _as_json(row: Mapping[str, Any]) -> bytes:
     try:
-        return _encode(row)
-    except UnicodeEncodeError:  # json.loads makes lone surrogates
-        return _encode(_without_lone(row))
+        try:
+            return _encode(dict(row))
+        except UnicodeEncodeError:  # json.loads makes lone surrogates
+            return _encode(_without_lone(dict(row)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{_label(row)} cannot be written as JSON: {error}; give the fields that are read alone"
+        ) from None
 
 
 def _without_lone(value: Any) -> Any:
@@ -95,3 +103,24 @@ def widened(frame: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
     if clash := [name for name in columns if name in frame.columns]:
         raise UsageError(f"the frame has a column {clash[0]!r} already; rename it")
     return frame.assign(**columns) if hasattr(frame, "assign") else frame.hstack(type(frame)(columns, strict=False))
+
+
+def refuse_unreadable(rows: Sequence[Mapping[str, Any]], read: Sequence[Item | Tombstone | BadItem]) -> None:
+    """Raise UsageError if none of the first rows of a frame was read: its columns have other names."""
+    unread = [item for item in read if isinstance(item, BadItem)]
+    if unread and len(unread) == len(read):
+        columns = ", ".join(map(str, rows[0]))
+        raise UsageError(
+            f"no row of the frame can be judged: {unread[0].detail}. Its columns are {columns}: rename them, or "
+            'give load_settings(item={"fields": {"title": "COLUMN", "text": "COLUMN"}})'
+        )
+
+
+def verdict_columns(verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
+    """Return the columns that `filter_frame` adds."""
+    return {
+        "verdict": [str(each.kind) for each in verdicts],
+        "original": [each.original.id if each.original else None for each in verdicts],
+        "story": [each.story or None for each in verdicts],
+        "novelty": [each.evidence.novelty if each.evidence else None for each in verdicts],
+    }

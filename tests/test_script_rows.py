@@ -51,6 +51,7 @@ def dedup() -> Iterator[Deduplicator]:
         {"id": "urn:1", "title": "T", "text": "It & more.", "published": datetime(2026, 3, 1, tzinfo=UTC)},
         {"id": "urn:1", "title": "T", "text": "It & more.", "time": 1_772_323_200_000, "published": "1999-01-01"},
         {"id": "urn:1", "title": "T", "text": "It & more.", "time": "2026-03-01T00:00Z", "other": object()},
+        {"id": "urn:1", "title": "T", "text": "It & more.", "time": datetime(2026, 3, 1)},
         {"id": "urn:1", "title": "T", "text": "It & more.", "published": np.int64(1_772_323_200), "x": float("nan")},
     ],
 )
@@ -75,9 +76,7 @@ def test_the_settings_name_the_fields_of_a_row() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"title": "T", "published": "2026-03-01"}, "without an id, .* name the field that has it"),
         ({"id": "1", "title": "T", "time": START // 1000}, "looks like seconds"),
-        ({"id": "1", "title": "T", "time": datetime(2026, 3, 1)}, "has no time zone"),
         ({"id": "1", "title": "T", "loop": LOOP}, "cannot be written as JSON"),
     ],
 )

@@ -98,6 +98,11 @@ TYPED = {
     "memory for 2 million a day": "how-much-memory-do-2-million-articles-a-day-need",
     "tuning": "can-i-tune-how-strict-it-is",
     "gdpr removal": "can-i-delete-an-article-for-gdpr",
+    "whitelist": "can-i-exclude-a-source",
+    "MSK": "does-it-run-on-msk-confluent-cloud-redpanda-or-strimzi",
+    "GPU": "does-it-need-a-gpu-or-a-language-model",
+    "Helm": "is-there-a-helm-chart",
+    "license": "what-is-the-licence-what-does-it-cost",
     "how fast": "how-fast-is-it-in-items-a-second",
 }
 SEARCH = """question => {
@@ -122,3 +127,16 @@ def test_each_plain_question_as_typed_finds_its_answer_among_the_first_three(sit
     for question, anchor in (anchors | TYPED).items():
         page.evaluate(SEARCH, question)
         page.wait_for_function(FOUND, arg=anchor, timeout=10_000)
+
+
+def test_the_pictures_are_small_light_and_dark_and_on_the_pages(site: Path) -> None:
+    pictures = sorted((ROOT / "docs" / "pictures").glob("*.png"))
+    assert [path.name for path in pictures] == [
+        "page-dark.png",
+        "page-light.png",
+        "report-dark.png",
+        "report-light.png",
+    ]
+    for path in pictures:
+        assert path.stat().st_size < 100_000
+        assert (site / "docs" / "pictures" / path.name).exists()

@@ -13,7 +13,7 @@ The file is written under another name, and renamed when it is on disk. So a kil
 contains no code (no pickle).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -43,26 +43,28 @@ _BLOCK_BYTES = 2**24
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The first record. `settings`: the tables of JUDGING."""
+    """The first record. `settings`: the tables of JUDGING; `expired` and `nameless` are counts of script.py."""
 
     version: int
     scheme: str
     settings: dict[str, dict[str, Any]]
+    expired: int = 0
+    nameless: int = 0
 
 
-def save(dedup: Deduplicator, path: Path) -> int:
+def save(dedup: Deduplicator, path: Path, expired: int = 0, nameless: int = 0) -> int:
     """Write the state; returns the file's bytes. Raises InputError if the file cannot be written.
 
     O(bytes); `Deduplicator.save` in script.py has figures.
     """
     try:
-        return write_entries(path, _entries(dedup))
+        return write_entries(path, _entries(dedup, expired, nameless))
     except OSError as error:
         raise InputError(f"cannot save to {path}: {error.strerror or error}") from None
 
 
-def settings_of(path: Path) -> Settings:
-    """The settings of the saved Deduplicator; tables outside JUDGING are those of `load_settings()`.
+def settings_of(path: Path, overrides: Mapping[str, dict[str, Any]]) -> Settings:
+    """The settings of the saved Deduplicator, changed by `overrides`; other tables are those of `load_settings()`.
 
     Raises ConfigError if they name a file: its author could have any other file read.
     """
@@ -72,11 +74,14 @@ def settings_of(path: Path) -> Settings:
             f"{path} was saved with {', '.join(named)}, and a file of state may not choose what else is read; load it "
             "with the settings that it was saved with: Deduplicator.load(PATH, load_settings(FILE))"
         )
-    return load_settings(None, **opening.settings)
+    tables = {
+        name: opening.settings.get(name, {}) | overrides.get(name, {}) for name in (*opening.settings, *overrides)
+    }
+    return load_settings(None, **tables)
 
 
-def restore(dedup: Deduplicator, path: Path) -> None:
-    """Read a file into a new Deduplicator.
+def restore(dedup: Deduplicator, path: Path) -> Opening:
+    """Read a file into a new Deduplicator; returns its opening.
 
     Raises InputError, CorruptBlock, and SchemeMismatch if it was saved under other [fingerprint] settings.
     """
@@ -101,10 +106,11 @@ def restore(dedup: Deduplicator, path: Path) -> None:
     if not is_closed:
         raise _damaged(path, "its end is missing")
     dedup.catch_up()
+    return opening
 
 
-def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
-    opening = Opening(VERSION, f"{dedup.scheme_id:016x}", _judging(dedup.settings))
+def _entries(dedup: Deduplicator, expired: int, nameless: int) -> Iterator[tuple[bytes, bytes]]:
+    opening = Opening(VERSION, f"{dedup.scheme_id:016x}", _judging(dedup.settings), expired, nameless)
     yield msgspec.json.encode(opening), b""
     yield _PASSAGES, zstandard.ZstdCompressor().compress(dedup.boilerplate.entries.tobytes())
     for delta in dedup.export(_ROWS):

@@ -1,7 +1,7 @@
 """`stream-dedup explain A B`: whether the later of two items has something new, and why.
 
 The command takes two items (JSON, files or ids), and prints the numbers behind the verdict and the items side by side,
-or JSON. evaluate/explanation.py computes the explanation.
+or JSON. worker/lookup.py finds ids on Kafka; evaluate/explanation.py computes the explanation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import (
+    BootstrapOption,
     CleanConsole,
     ConfigOption,
     JsonOption,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from stream_dedup.evaluate.explanation import Answer, Explanation
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
+    from stream_dedup.settings import Settings
 
+_NOWHERE = "and no such file; to look up an id, name its corpus with --in, or the brokers with --bootstrap or --config"
 # A feature that adds less to the log-odds changes the probability by .01 at most.
 _LEAST_LOG_ODDS = 0.05
 # Ids for items without one. They differ, because an item with the same id would be a new version.
@@ -56,10 +59,17 @@ def explain_command(
         list[str] | None,
         option("File or directory that has the items with these ids, as for `filter`. Repeatable.", "FILE", "--in"),
     ] = None,
+    bootstrap: BootstrapOption = None,
+    since: Annotated[
+        str | None, option("On Kafka: how far back to look: 90m, 2h, 30d. Default: [window] length.", "DURATION")
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain one decision: two items, the numbers, and why.
+
+    Two ids without --in are looked up on Kafka, if the settings or --bootstrap name brokers: in the duplicates and the
+    output topic, and an original where the verdict says that it is.
 
     Shows how similar headlines and bodies are, the keys by which the index finds one item for the other, the verdict,
     and the items side by side.
@@ -74,14 +84,40 @@ def explain_command(
         raise UsageError(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
         )
-    settings = common.settings_of(config)
-    decode = Decoder(settings.item)
-    items = _items([first, second], corpus or [], decode, settings.item.list)
+    names = [first, second]
+    settings = common.settings_of(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    is_on_kafka = (
+        "bootstrap_servers" in settings.kafka.model_fields_set
+        and not corpus
+        and not any(_is_json(name) or Path(name).is_file() for name in names)
+    )
+    if not is_on_kafka and (bootstrap or since):
+        raise UsageError(
+            "--bootstrap and --since are for ids on Kafka: give two ids, no --in, and the brokers with --bootstrap or "
+            "--config"
+        )
+    if is_on_kafka:
+        items = _on_kafka(settings, first, second, since)
+    else:
+        items = _items(names, corpus or [], Decoder(settings.item), settings.item.list)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
     else:
         _print(items, explanation)
+
+
+def _on_kafka(settings: Settings, first: str, second: str, since: str | None) -> list[Item]:
+    from stream_dedup.settings.base import duration
+    from stream_dedup.worker.lookup import find_pair
+
+    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
+    with common.progress_bars() as bars:
+        found = find_pair(settings, first, second, begin, lambda read, total: bars("looking", read, total))
+    console = CleanConsole(stderr=True)
+    for item, place in found:
+        console.print(f"found {one_line(item.id)} at {place}", soft_wrap=True)
+    return [item for item, _ in found]
 
 
 def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
@@ -105,7 +141,7 @@ def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | Non
                     )
         if len(items) == len(set(names)):
             break
-    place = f"in {', '.join(corpus)}" if corpus else "and no such file; to look up an id, name its corpus with --in"
+    place = f"in {', '.join(corpus)}" if corpus else _NOWHERE
     if isinstance(last, BadItem):
         place += f"; its last item cannot be judged: {last}. --config FILE names the fields"
     elif last is not None:

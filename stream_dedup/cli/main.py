@@ -25,7 +25,7 @@ from typer.main import get_command
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.observe import logs
 from stream_dedup.observe.logs import CleanStream
-from stream_dedup.phrases import version_text
+from stream_dedup.phrases import scheme_text, version_text
 
 log = logging.getLogger(__name__)
 
@@ -108,13 +108,15 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(version_text())
+        typer.echo(f"stream-dedup, scheme {scheme_text()}, version {version_text()}")
         raise typer.Exit
 
 
 @app.callback()
 def _global_options(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print version and scheme."
+    ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Also log what the Kafka client does."),
 ) -> None:
     logs.set_up("text")  # `run` sets it up again by [observe] log_format

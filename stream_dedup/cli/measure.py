@@ -20,6 +20,7 @@ from rich.rule import Rule
 from rich.segment import Segment, Segments
 from rich.text import Text
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.cli import common
 from stream_dedup.cli.common import CleanConsole, argument, number, one_line, option
 from stream_dedup.errors import InputError, UsageError
@@ -63,7 +64,7 @@ def evaluate_command(
     name of decision.novelty that fits your labels.
     """
     from stream_dedup.batch.lines import LineReader
-    from stream_dedup.evaluate.evaluation import evaluate, figures, page, require_matplotlib, sections
+    from stream_dedup.evaluate.evaluation import evaluate, examples, figures, page, require_matplotlib, sections
     from stream_dedup.evaluate.labels import read_labels
 
     settings = common.settings_of(config)
@@ -87,7 +88,13 @@ def evaluate_command(
         return
     for remark in evaluation.remarks:
         common.warn(remark, console)
-    for section in sections(evaluation):
+    answer, *others = sections(evaluation)
+    _print_section(console, answer)
+    if (wrong := examples(evaluation)).rows:
+        _print_section(console, wrong)
+    link = report.resolve().as_uri() if report else "none; --report FILE.html makes one, with both texts of each pair"
+    console.print(f"\nReport: {link}", soft_wrap=True)
+    for section in others:
         _print_section(console, section)
 
 
@@ -113,11 +120,19 @@ def sample_command(
     directory: Annotated[Path, argument("DIRECTORY", "Directory of the sample; the next run continues it.")],
     count: Annotated[int | None, number("Pairs to draw. Default: 60.", min=1)] = None,
     seed: Annotated[int | None, number("The same seed draws the same pairs from the same records. Default: 1.")] = None,
-    duplicates: Annotated[Path | None, option("Duplicates file of `filter` to draw from, instead of Kafka.")] = None,
     inputs: Annotated[
-        list[Path] | None,
-        option("With --duplicates: an input of that run. Repeat it for each input, in order.", "FILE", "--input"),
+        list[str] | None,
+        option(
+            "Draw from files instead of Kafka: any that `filter` reads, or a directory. Repeat it for each, in order.",
+            "FILE",
+            "--input",
+        ),
     ] = None,
+    duplicates: Annotated[
+        Path | None,
+        option("With --input: the duplicates file of a `filter` run on it. Default: judge the inputs here."),
+    ] = None,
+    file_format: common.FormatOption = None,
     config: common.ConfigOption = None,
 ) -> None:
     """Label borderline decisions; find the threshold for your feed.
@@ -129,10 +144,10 @@ def sample_command(
     same article, or d different articles; then n nothing new, or m a reader would miss something. The answers are in
     DIRECTORY/labels.jsonl: `label` is copy (s) or different (d), `new` is no (n) or yes (m).
 
-    Draws from the duplicates topic (or a file). Decisions near a threshold are drawn more often, and weights correct
-    for it. Run the command again to continue. The pairs are drawn once, so later runs refuse other options. To try
-    other settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl
-    --config FILE`.
+    Draws from the duplicates topic, or from files, which it judges as `filter` does. Decisions near a threshold are
+    drawn more often, and weights correct for it. Run the command again to continue. The pairs are drawn once, so later
+    runs refuse other options. To try other settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl
+    --labels DIRECTORY/labels.jsonl --config FILE`.
     """
     from stream_dedup.evaluate.sampling import Sample
 
@@ -141,7 +156,8 @@ def sample_command(
         "--count": count,
         "--seed": seed,
         "--duplicates": duplicates and str(duplicates.resolve()),
-        "--input": [str(path.resolve()) for path in inputs] if inputs else None,
+        "--input": [str(Path(name).resolve()) for name in inputs] if inputs else None,
+        "--format": file_format and str(file_format),
         "--config": config and str(config.resolve()),
     }
     options: dict[str, Any] = {option: value for option, value in requested.items() if value is not None}
@@ -152,8 +168,8 @@ def sample_command(
                 f"the pairs in {directory} are drawn once, and were drawn with {drawn_with}: leave other options out, "
                 "or name another directory"
             )
-    elif bool(duplicates) != bool(inputs):
-        raise UsageError("--duplicates FILE and --input FILE go together; without both, the sample comes from Kafka")
+    elif not inputs and (duplicates or file_format):
+        raise UsageError("--duplicates and --format go with --input FILE; without it, the sample comes from Kafka")
     console = CleanConsole()
     if not (_has_terminal() or (exists and not Sample(directory).open_pairs())):
         raise UsageError(
@@ -165,7 +181,7 @@ def sample_command(
             if (directory / name).exists():
                 raise UsageError(f"{directory} holds {name}, but no sample, and it is kept: name another directory")
         options = {"--count": _COUNT, "--seed": _SEED} | options
-        drawn = _draw(settings, options["--count"], options["--seed"], duplicates, inputs or [])
+        drawn = _draw(settings, options["--count"], options["--seed"], inputs or [], duplicates, file_format)
         if not drawn.pairs:
             raise InputError(
                 f"nothing to draw from: {counted(drawn.lost, 'decision')}, but none of their originals can be read"
@@ -190,14 +206,26 @@ def _has_terminal() -> bool:
         return False
 
 
-def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:
+def _draw(
+    settings: Settings,
+    count: int,
+    seed: int,
+    inputs: list[str],
+    duplicates: Path | None,
+    file_format: FileFormat | None,
+) -> Found:
+    from stream_dedup.batch.inputs import STDIN, check_inputs, files_of
     from stream_dedup.evaluate.sampling import from_files, from_kafka
 
     with common.progress_bars() as bars:
         report = partial(bars, "records")
-        if duplicates is None:
+        if not inputs:
             return from_kafka(settings, count, seed, report)
-        return from_files(inputs, duplicates, settings, count, seed, report)
+        if STDIN in inputs:
+            raise UsageError("--input - cannot be read twice, to judge and to draw: write it to a file")
+        files = files_of(inputs)
+        check_inputs(files)
+        return from_files(files, duplicates, settings, count, seed, report, file_format)
 
 
 def _label(sample: Sample, console: Console) -> None:

@@ -1,7 +1,7 @@
 """Show a feed before a worker runs: `check` shows how it is understood, `trial` what would be held back.
 
 `check` reads files or a topic, and decides nothing. `trial` reads a live topic (kafka/reader.py), judges in memory
-(worker/trial.py), and prints counts, sources, examples, and how the records were understood.
+(worker/trial.py), and prints counts, sources, how the records were understood, and examples.
 """
 
 from __future__ import annotations
@@ -244,10 +244,10 @@ def _print(console: Console, result: TrialResult, ended: Ended, settings: Settin
     if sources:
         print_table(console, ("source", "items", "held back", "share"), sources)
     common.print_rules(console, settings, result.rules)
-    _print_examples(console, result)
     common.print_short_summary(console, result.summary)
     for reason in result.summary.reasons:
         console.print(f"bad: {one_line(reason)}")
+    _print_examples(console, result)
     _print_notes(console, result, settings, topic, seconds)
 
 
@@ -255,7 +255,9 @@ def _print_examples(console: Console, result: TrialResult) -> None:
     if not result.examples:
         return
     console.print(
-        f"\n{len(result.examples)} of the {result.held_back:,} items that would be held back, each below its original:"
+        f"\n{len(result.examples)} of the {result.held_back:,} items that would be held back, each below its original, "
+        "the least doubtful first:",
+        soft_wrap=True,
     )
     for example in result.examples:
         console.print(f"\n{example.reason}", style="bold")

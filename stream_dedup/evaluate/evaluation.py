@@ -62,8 +62,8 @@ _ERRORS = {
     "repeated": "let through, but with nothing new",
 }
 """Kinds of errors, by the names of `Evaluation.errors`."""
-# Pairs listed for each kind of error, the largest weight first.
-_LISTED = 12
+# Pairs listed for each kind of error, the largest weight first; and of these on the first screen.
+_LISTED, _EXAMPLES = 12, 2
 _RATES = (
     "missed: share of what is held back that has something new or is another article; repeated: share of the same "
     "articles with nothing new that are let through. Weighted by how many items a pair stands for. Intervals come from "
@@ -188,36 +188,52 @@ class Section:
 
 
 def sections(evaluation: Evaluation) -> Iterator[Section]:
-    """Yield the sections, the answer first, then the most interesting ones."""
+    """Yield the sections: the answer, the pairs where decision and label disagree, what was measured, then the curves.
+
+    The curves help those who choose another layout or value; most readers need none of them.
+    """
     yield Section("In short", list(answer(evaluation)))
-    rows: list[Row] = [(name, count, f"{count / evaluation.lines:.2%}") for name, count in evaluation.stages.items()]
-    judged = f"{evaluation.lines:,} items were judged in order of arrival."
-    yield Section("What it decides", [judged], ("verdict: stage", "items", "share"), rows)
+    for kind, pairs in evaluation.errors().items():
+        rows: list[Row] = [(pair.earlier, pair.later, pair.label, f"{pair.weight:g}") for pair in pairs[:_LISTED]]
+        title, columns = f"{_ERRORS[kind].capitalize()}: {len(pairs)}", Label.__struct_fields__[:4]
+        yield Section(title, [], columns, rows, labels=pairs[:_LISTED])
     agreements = evaluation.agreement.items()
     rows = [(name, one.pairs, *intervals(one, "recall", "precision"), rate(one.f1)) for name, one in agreements]
     said = [] if rows else ["No judged pairs were given (--labels)."]
-    columns: tuple[str, ...] = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1")
+    columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1")
     yield Section("Does it agree with readers?", said, columns, rows)
-    if evaluation.novelty:
-        yield from _novelty_sections(evaluation.novelty)
-    if evaluation.advice and evaluation.advice.pairs and evaluation.novelty:
-        yield advice_section(evaluation.advice, evaluation.novelty.present)
-    for kind, pairs in evaluation.errors().items():
-        rows = [(pair.earlier, pair.later, pair.label, f"{pair.weight:g}") for pair in pairs[:_LISTED]]
-        title, columns = f"{_ERRORS[kind].capitalize()}: {len(pairs)}", Label.__struct_fields__[:4]
-        yield Section(title, [], columns, rows, labels=pairs[:_LISTED])
+    novelty = evaluation.novelty
+    if novelty:
+        yield _rates_section(novelty)
+    if evaluation.advice and evaluation.advice.pairs and novelty:
+        yield advice_section(evaluation.advice, novelty.present)
+    rows = [(name, count, f"{count / evaluation.lines:.2%}") for name, count in evaluation.stages.items()]
+    judged = f"{evaluation.lines:,} items were judged in order of arrival."
+    yield Section("What it decides", [judged], ("verdict: stage", "items", "share"), rows)
     exact = evaluation.exact
     by_rule = f"By the plain rule (body Jaccard ≥ {exact.threshold:g}), of {exact.items:,} items with a body, at "
     rates = (rate(value, 4) for value in (exact.agreement, exact.recall, exact.precision))
     rows = [(*rates, exact.held_exactly, exact.misses, exact.false_drops)]
     columns = ("agreement", "recall", "precision", "held back exactly", "missed", "held back wrongly")
     yield Section("Does it agree with exact sets?", [f"{by_rule}{exact.sketch_bytes:,} bytes a body."], columns, rows)
+    if novelty and novelty.curve:
+        yield _trade_off_section(novelty)
     rows = []
     for point in evaluation.curve:
         jaccard, measured = f"{point.low:.2f} to {point.high:.2f}", with_interval(point.measured, point.interval)
         rows.append((jaccard, point.pairs, f"{point.clusters:.1f}", measured, rate(point.predicted)))
     columns = ("Jaccard", "pairs", "clusters", "proposed (95 %)", "predicted")
     yield Section("Does the index propose what it should?", [INTERVALS], columns, rows, "s-curve")
+
+
+def examples(evaluation: Evaluation) -> Section:
+    """The headlines of the pairs that weigh most in each kind of error, for the first screen; no rows without any."""
+    rows: list[Row] = []
+    for kind, pairs in evaluation.errors().items():
+        for pair in pairs[:_EXAMPLES]:
+            sides = (evaluation.shown.get(name) for name in (pair.earlier, pair.later))
+            rows.append((_ERRORS[kind], *(side.title if side else "-" for side in sides)))
+    return Section("Where decision and label disagree", (), ("what", "earlier", "later"), rows)
 
 
 def answer(evaluation: Evaluation) -> Iterator[str]:
@@ -242,21 +258,22 @@ def answer(evaluation: Evaluation) -> Iterator[str]:
     yield advice.remark() if advice else "Labels with `new` would say which decision.novelty fits this feed."
 
 
-def _novelty_sections(novelty: NoveltyReport) -> Iterator[Section]:
+def _rates_section(novelty: NoveltyReport) -> Section:
     rows: list[Row] = [(rule, one.held, *intervals(one, "missed", "repeated")) for rule, one in novelty.rates.items()]
     columns = ("rule", "held", "missed (95 %)", "repeated (95 %)")
-    yield Section(f"Would a reader miss something? {novelty.rates[DECISION].rows} pairs", [_RATES], columns, rows)
-    if novelty.curve:
-        said = (
-            f"decision.novelty moves along the curve; it is {novelty.present:g}. {novelty.carrying} labelled items "
-            "have a novelty. The curve comes from this run: the remembered originals stay the same."
-        )
-        trade_off = []
-        for point in novelty.shown():
-            here = "the settings" if point.threshold == novelty.present else ""
-            trade_off.append((with_name(point.threshold), rate(point.missed), rate(point.repeated), here))
-        columns = ("decision.novelty", "missed", "repeated", "")
-        yield Section("The trade-off", [said], columns, trade_off, "novelty")
+    return Section(f"Would a reader miss something? {novelty.rates[DECISION].rows} pairs", [_RATES], columns, rows)
+
+
+def _trade_off_section(novelty: NoveltyReport) -> Section:
+    said = (
+        f"decision.novelty moves along the curve; it is {novelty.present:g}. {novelty.carrying} labelled items "
+        "have a novelty. The curve comes from this run: the remembered originals stay the same."
+    )
+    rows: list[Row] = []
+    for point in novelty.shown():
+        here = "the settings" if point.threshold == novelty.present else ""
+        rows.append((with_name(point.threshold), rate(point.missed), rate(point.repeated), here))
+    return Section("The trade-off", [said], ("decision.novelty", "missed", "repeated", ""), rows, "novelty")
 
 
 def advice_section(advice: Advice, present: float) -> Section:

@@ -26,6 +26,9 @@ from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
+# What the features of one source mean where the sources differ.
+_ELSEWHERE = {name: "two sources" for name, meaning in (MEANINGS | KINSHIP).items() if meaning.startswith("one source")}
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -136,10 +139,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
+        elsewhere = {} if measured["same_source"] else _ELSEWHERE
         judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
-        novelty = _answer(MEANINGS, contributions(similar, 0), judged.logit[0], settings.decision.threshold)
+        novelty = _answer(MEANINGS | elsewhere, contributions(similar, 0), judged.logit[0], settings.decision.threshold)
         same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), judged.kinship[0], same)
+        kinship = _answer(KINSHIP | elsewhere, contributions(similar, 0, of_kinship=True), judged.kinship[0], same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:

@@ -355,7 +355,7 @@ def advise(pairs: Sequence[Judged], present: float) -> Advice:
     logits = np.array([logit(min(max(pairs[k].novelty or 0.0, _LEAST_SHARE), 1 - _LEAST_SHARE)) for k in known])
     few = _too_few(len(known), int(is_new.sum()))
     default = DecisionSettings().threshold
-    value, reason = None, few
+    value, reason, highest = None, few, 1.0
     if not few:
         _, number = np.unique(np.array([clusters[k] for k in known]), return_inverse=True)
         others = np.zeros(len(known))  # for each pair, the shift by the pairs of the other folds
@@ -364,11 +364,21 @@ def advise(pairs: Sequence[Judged], present: float) -> Advice:
         pays = _log_loss(logits + others, is_new) < _log_loss(logits, is_new)
         value = _nearest_name(logit(default) - _shift(logits, is_new)) if pays else default
         reason = "" if pays else "no other value predicts the labels of other sites better than the default"
-        if value > present and all(pairs[k].held for k in known):
+        highest = present if all(pairs[k].held for k in known) else 1.0
+        if value > highest:
             value, reason = present, "only items held back are labelled, so a higher value cannot be judged"
     thresholds = sorted({*NOVELTY_NAMES.values(), present})
     found = {threshold: rates(labels, held_at(threshold, pairs), clusters) for threshold in thresholds}
+    for threshold, one in found.items():  # by chance, where labels are few; a table that contradicts its mark misleads
+        if value is not None and threshold <= highest and _beats(one, found[value]):
+            reason = f"on these labels {with_name(value)} is higher in both rates"
+            value = threshold
     return Advice(len(known), int(is_new.sum()), value, reason, found)
+
+
+def _beats(one: Rates, other: Rates) -> bool:
+    """Whether one is lower in both rates; unknown rates beat nothing."""
+    return one.missed < other.missed and one.repeated < other.repeated
 
 
 def _nearest_name(log_odds: float) -> float:

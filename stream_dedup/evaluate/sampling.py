@@ -31,6 +31,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -265,12 +266,41 @@ def _iso(milliseconds: int) -> str:
 
 
 def from_files(
-    inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, report: Report = lambda seen: None
+    names: Sequence[str],
+    duplicates: Path | None,
+    settings: Settings,
+    count: int,
+    seed: int,
+    report: Report = lambda seen: None,
+    file_format: FileFormat | None = None,
 ) -> Found:
-    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs, in order."""
-    names = [str(path) for path in inputs]
-    numbers = {str(Path(name).resolve()): number for number, name in enumerate(names)}
+    """Draw items held back and let through, from files in the order of arrival.
+
+    The inputs are judged here. With the `duplicates` file of a `filter` run, what it holds back is drawn.
+    """
     strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
+    if duplicates is not None:
+        lost = _add_held(strata, duplicates, names)
+    seen = 0
+    with closing(Deduplicator(settings)) as dedup:
+        judge = LineJudge(dedup, _NO_LIMIT)
+        judge.look_ahead(names)
+        for lines in batched(LineReader(names, file_format, path=settings.item.list), settings):
+            batch = judge.judge(lines)
+            dedup.apply(batch)
+            for line, verdict in zip(lines, batch.verdicts, strict=True):
+                other, passes = verdict.compared, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
+                is_drawn = passes or (duplicates is None and not verdict.forward)
+                if other and is_drawn and other.id != verdict.id:  # labels name items by their ids
+                    places = (other.partition, other.offset), (line.input, line.number)
+                    strata.add(verdict.as_json(), (*places, passes))
+            report(seen := seen + len(lines))
+    return _with_items(names, strata.draw(), settings, len(strata), lost, file_format)
+
+
+def _add_held(strata: Strata[tuple[Place, Place, bool]], duplicates: Path, names: Sequence[str]) -> int:
+    """Add the items held back by a `filter` run; return how many have an original of an earlier run."""
+    numbers, lost = {str(Path(name).resolve()): number for number, name in enumerate(names)}, 0
     for row in map(_row, read_lines(duplicates)):
         if row["verdict"] == Kind.BAD or not row["original"]:
             continue
@@ -283,20 +313,7 @@ def from_files(
             lost += 1
         else:
             strata.add(row, ((earlier, row["original"]["offset"]), (later, row.get("line", 0)), False))
-    seen = 0
-    with closing(Deduplicator(settings)) as dedup:
-        judge = LineJudge(dedup, _NO_LIMIT)
-        judge.look_ahead(names)
-        for lines in batched(LineReader(names, path=settings.item.list), settings):
-            batch = judge.judge(lines)
-            dedup.apply(batch)
-            for line, verdict in zip(lines, batch.verdicts, strict=True):
-                other, is_compared = verdict.compared, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
-                if other and is_compared and other.id != verdict.id:  # labels name items by their ids
-                    places = (other.partition, other.offset), (line.input, line.number)
-                    strata.add(verdict.as_json(), (*places, True))
-            report(seen := seen + len(lines))
-    return _with_items(names, strata.draw(), settings, len(strata), lost)
+    return lost
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -307,10 +324,15 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _with_items(
-    inputs: Sequence[str], drawn: list[Drawn[tuple[Place, Place, bool]]], settings: Settings, decisions: int, lost: int
+    inputs: Sequence[str],
+    drawn: list[Drawn[tuple[Place, Place, bool]]],
+    settings: Settings,
+    decisions: int,
+    lost: int,
+    file_format: FileFormat | None,
 ) -> Found:
     wanted = {place for draw in drawn for place in draw.what[:2]}
-    read = (((line.input, line.number), line) for line in LineReader(inputs, path=settings.item.list))
+    read = (((line.input, line.number), line) for line in LineReader(inputs, file_format, path=settings.item.list))
     lines = {place: line for place, line in read if place in wanted}
     decode = Decoder(settings.item)
     pairs = []

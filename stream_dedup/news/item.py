@@ -57,8 +57,9 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     def of(cls, fields: Mapping[str, Any] | None = None, /, **more: Any) -> "Item":
         """Make an item from a script's values: a dict with the field names above, keyword arguments, or both.
 
-        Only `id` is required. `time` is an aware datetime or milliseconds; `source` is the name of a site or any URL on
-        it. Raises UsageError, one line that names the cure, for any other value, such as a time in seconds.
+        Only `id` is required. `time` is a datetime (UTC if it names no zone) or milliseconds; `source` is the name of a
+        site or any URL on it. Raises UsageError, one line that names the cure, for any other value, such as a time in
+        seconds.
 
         >>> item = Item.of({"id": 7, "title": "Elm bridge opens"}, time=datetime(2026, 3, 1, tzinfo=UTC))
         >>> item.id, item.title, item.text, item.time
@@ -133,28 +134,24 @@ def fitting(item: Any, where: str = "") -> Any:
 
 
 def milliseconds(time: Any, label: str) -> int:
-    """Convert an aware datetime or a number to milliseconds since 1970, and None to -1. `label` names the item.
+    """Convert a datetime or a number to milliseconds since 1970, and None to -1. `label` names the item.
 
-    >>> milliseconds(datetime(2026, 3, 1, 12), "item '1'")
-    Traceback (most recent call last):
-    stream_dedup.errors.UsageError: item '1': time 2026-03-01 12:00:00 has no time zone, so it is ambiguous; say \
-which one: time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's
+    A datetime without a time zone counts as UTC, as a date without one in a record does (dates.py).
+
+    >>> milliseconds(datetime(2026, 3, 1, 12), "item '1'") == milliseconds(datetime(2026, 3, 1, 12, tzinfo=UTC), "")
+    True
     """
     if time is None:
         return NO_TIME
     if isinstance(time, datetime):
-        if time.utcoffset() is None:
-            raise UsageError(
-                f"{label}: time {time} has no time zone, so it is ambiguous; say which one: "
-                "time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's"
-            )
+        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         # timestamp() would not do: a float has too few digits for the milliseconds of distant years.
-        return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     is_number = isinstance(time, (Integral, float)) and not isinstance(time, bool)
     if is_number and abs(time) < _MOST:  # false for nan
         return int(time)
     raise UsageError(
-        f"{label}: time must be milliseconds since 1970 or an aware datetime such as datetime.fromisoformat(...), not "
+        f"{label}: time must be milliseconds since 1970 or a datetime such as datetime.fromisoformat(...), not "
         f"{_shown(time)}"
     )
 

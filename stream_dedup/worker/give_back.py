@@ -71,7 +71,7 @@ def give_back(
         item_id,
         f"{record.topic}/{record.partition}/{record.offset}",
         f"{topics.output}/{partition}/{_write(settings, copy)}",
-        _decision_of(record) or {},
+        decision_of(record) or {},
     )
 
 
@@ -92,11 +92,11 @@ def _write(settings: Settings, record: Outgoing) -> int | str:
 
 
 def _id_of(record: Any) -> str | None:
-    decision = _decision_of(record) if was_held_back(record) else None
+    decision = decision_of(record) if was_held_back(record) else None
     return decision.get("id") if decision else None
 
 
-def _decision_of(record: Any) -> dict[str, Any] | None:
+def decision_of(record: Any) -> dict[str, Any] | None:
     """The decision in our header; other programs may have written to the topic, too."""
     value = next((value for name, value in reversed(record.headers) if name == EVIDENCE), None)
     try:

@@ -61,12 +61,13 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An item that would be held back, and the original it repeats; `reason` is for a person."""
+    """An item that would be held back, and the original it repeats. `reason` is for a person; `doubt`: its novelty."""
 
     original: Headline
     held_back: Headline
     stage: Stage
     reason: str
+    doubt: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,8 @@ class Trial:
         if earlier:
             apart = item.time - earlier.time if min(item.time, earlier.time) >= 0 else None
             reason = _reason(verdict, apart, self._settings.decision.threshold)
-            self._sample(Example(earlier, headline, verdict.stage, reason))
+            doubt = verdict.evidence and verdict.evidence.novelty  # none: the same id or text
+            self._sample(Example(earlier, headline, verdict.stage, reason, doubt or 0.0))
 
     def _sample(self, example: Example) -> None:
         drawn = self._samples[example.stage]
@@ -195,8 +197,8 @@ class Trial:
 
     def result(self) -> TrialResult:
         """Counts and examples so far."""
-        # Round robin over the stages, so that rare stages appear too.
-        rounds = zip_longest(*self._samples.values())
+        # Round robin over the stages, so that rare stages appear too. A reader judges the program by the first ones.
+        rounds = zip_longest(*(sorted(drawn, key=_doubt) for drawn in self._samples.values()))
         examples = [example for one_round in rounds for example in one_round if example is not None][:EXAMPLES]
         most_held = self._held_by_source.most_common(_SOURCES)
         return TrialResult(
@@ -205,7 +207,7 @@ class Trial:
             held_back=self.held,
             stages=dict(self._stages.most_common()),
             sources=[SourceCount(name, self._items_by_source[name], held) for name, held in most_held],
-            examples=sorted(examples, key=lambda example: example.stage),
+            examples=sorted(examples, key=_doubt),
             rules=dict(self._rules),
             odd_times=dict(self._odd_times),
             evicted=self._dedup.evicted,
@@ -245,6 +247,10 @@ def run_trial(
             return Ended.ITEMS, None
         if seconds is None and reader.caught_up:
             return Ended.CAUGHT_UP, None
+
+
+def _doubt(example: Example) -> float:
+    return example.doubt
 
 
 def _reason(verdict: Verdict, apart: int | None, passes: float) -> str:

@@ -408,7 +408,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
     ),
     "explain": _modes(
-        "--config strict.toml; --json",
+        "--config strict.toml; --json; --bootstrap 127.0.0.1:1 ! for ids on Kafka; --since 2d ! for ids on Kafka",
         ids=Mode("a b --in corpus.jsonl", "--in none.jsonl"),
         JSON=Mode(shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"),
         files=Mode("a.json b.json", "--in corpus.jsonl"),
@@ -426,19 +426,20 @@ TABLE: dict[str, dict[str, Mode]] = {
         "--count 7; --seed 7",
         files=Mode(
             "dir --duplicates held.jsonl --input corpus.jsonl",
-            "--duplicates labels.jsonl; --input other.jsonl; --config strict.toml",
+            "--format jsonl; --duplicates labels.jsonl; --input other.jsonl; --config strict.toml",
             _sample,
         ),
         Kafka=Mode(
             "dir",
-            "--duplicates held.jsonl ! go together; --input corpus.jsonl ! go together; --config kafka.toml",
+            "--duplicates held.jsonl ! go with --input FILE; --format jsonl ! go with --input FILE; "
+            "--input corpus.jsonl; --config kafka.toml",
             _sample,
         ),
         continued=Mode(
             "drawn",
             "--count 7 ! were drawn with .*leave other options out; --seed 7 ! were drawn with; "
-            "--duplicates held.jsonl ! were drawn with; --input corpus.jsonl ! were drawn with; "
-            "--config kafka.toml ! were drawn with",
+            "--format jsonl ! were drawn with; --duplicates held.jsonl ! were drawn with; "
+            "--input corpus.jsonl ! were drawn with; --config kafka.toml ! were drawn with",
             _drawn_sample,
         ),
     ),

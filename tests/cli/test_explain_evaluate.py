@@ -63,6 +63,7 @@ def test_explain_gives_what_is_new_with_reasons(corpus: Path) -> None:
     elsewhere = {**B, "source": A["source"], "title": "Harbour news"}
     output = words("explain", json.dumps(A), json.dumps(elsewhere))
     assert "one source, which seldom tells a story twice (+" in output
+    assert "one source" not in shown
 
 
 def test_two_items_without_ids_are_two_items(tmp_path: Path) -> None:

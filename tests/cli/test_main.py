@@ -5,8 +5,13 @@ import threading
 from unittest.mock import Mock
 
 import pytest
+from typer.testing import CliRunner
 
 from stream_dedup.cli import main
+from stream_dedup.cli.main import app
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.phrases import version_text
+from stream_dedup.settings import FingerprintSettings
 from tests.cli.commands import exit_of
 
 CAUSED = ValueError("a library's own error")
@@ -56,3 +61,8 @@ def test_a_thread_that_gets_no_memory_names_the_cure_too(
     said = capsys.readouterr().err
     assert "out of memory or threads" in said
     assert "Traceback" not in said
+
+
+def test_the_version_names_the_scheme_of_the_default_fingerprints() -> None:
+    shown = CliRunner().invoke(app, ["--version"]).output
+    assert shown == f"stream-dedup, scheme {Scheme(FingerprintSettings()).id:016x}, version {version_text()}\n"

@@ -1,5 +1,6 @@
 """`sample`: draw pairs, answer two questions a pair, stop and continue, and read precision and missed."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -13,8 +14,9 @@ from rich.text import Text
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.cli.measure import _Screen
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.evaluate.sampling import Pair, Sample
+from stream_dedup.evaluate.sampling import Pair, Sample, from_files
 from stream_dedup.news.item import Item
+from stream_dedup.settings import load_settings
 from stream_dedup.settings.judging import NOVELTY_PROMISES
 from tests.batch.feed import feed, rows
 from tests.cli.commands import words
@@ -223,9 +225,26 @@ def test_a_directory_with_files_of_another_work_is_refused(place: Place, name: s
     assert (place.sample / name).read_text() == "of another work"
 
 
+def test_a_sample_is_drawn_from_what_filter_takes(place: Place, tmp_path: Path) -> None:
+    """Without a duplicates file the inputs are judged here: a packed file in a directory, too."""
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    (folder / "in.jsonl.gz").write_bytes(gzip.compress(place.source.read_bytes()))
+    both = [
+        from_files(names, held, load_settings(), 60, 1)
+        for names, held in (([str(place.source)], place.held), ([str(folder / "in.jsonl.gz")], None))
+    ]
+    pairs = [{(pair.earlier.id, pair.later.id, pair.forward) for pair in found.pairs} for found in both]
+    assert pairs[0] == pairs[1]
+    assert {forward for _, _, forward in pairs[1]} == {True, False}
+    Sample.write(place.sample, both[1].pairs, both[1].corpus, {})
+    with pytest.raises(UsageError, match="cannot be read twice"):
+        words("sample", tmp_path / "other", "--input", "-")
+
+
 def test_files_that_do_not_belong_together_are_refused(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="go together"):
-        words("sample", place.sample, "--input", place.source)
+    with pytest.raises(UsageError, match="go with --input FILE"):
+        words("sample", place.sample, "--duplicates", place.held)
     other = tmp_path / "other.jsonl"
     other.write_bytes(place.source.read_bytes())
     with pytest.raises(InputError, match=r"speaks of .*in\.jsonl; name it with --input"):

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stream_dedup import Deduplicator, Item
+from stream_dedup import Item
 from stream_dedup.changelog import block
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 from stream_dedup.settings import load_settings
 from tests.fuzz.hostile import PIECES

@@ -234,6 +234,8 @@ def test_warnings_about_the_input_are_shown(watched: Watched) -> None:
     watched.judge([Item(f"n{i}", f"Elm bridge {i}", "", "post.example", 1_700_000 + i, 0, i) for i in range(12)])
     text = words(watched)
     assert "Looks wrong: No item has a text" in text
+    assert text.index("Health") < text.index("Looks wrong") < text.index("The last half hour")
+    assert " doubtful" in get(watched, "/")[2]
     assert "Looks wrong: All dates lie in January 1970" in text
 
 

@@ -46,6 +46,9 @@ def test_examples_cover_different_originals_and_rare_stages() -> None:
     assert originals.count("flood-0") == 1
     assert set(originals) == {one.original.id for one in others.examples} | {"flood-0"}
     assert {one.stage for one in result.examples} == set(result.stages), "no stage is left out"
+    doubts = [one.doubt for one in result.examples]
+    assert doubts == sorted(doubts), "the least doubtful first"
+    assert doubts[0] < doubts[-1]
     flood = next(one for one in result.examples if one.original.id == "flood-0")
     assert flood.held_back.title == flood.original.title == "Elm bridge opens"
     assert flood.reason.startswith("the same text, ")
