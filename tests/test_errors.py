@@ -81,6 +81,10 @@ def no_right(_: Path) -> None:
     raise translate(kafka_errors.TopicAuthorizationFailedError("news.raw"), "polling news.raw")
 
 
+def refused_login(_: Path) -> None:
+    raise translate(kafka_errors.SaslAuthenticationFailedError("wrong password"), "logging in")
+
+
 def with_client(bound: float = 5.0, **state: Any) -> Callable[[Path], None]:
     """Commit with a client whose attributes are these."""
 
@@ -156,6 +160,10 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
         with_client(answers=[None, kafka_errors.MessageSizeTooLargeError("too large")]), ("refuse", "too large"),
     ),
     errors.Stalled: (with_client(0.1, hangs={"commit"}), ("committing did not end", "bound")),
+    errors.LoginRefused: (
+        refused_login,
+        ("logging in: SaslAuthenticationFailedError", "check [kafka] sasl_mechanism, sasl_username and sasl_password"),
+    ),
     errors.Fenced: (
         with_client(raises={"commit": kafka_errors.ProducerFencedError()}),
         ("committing: ProducerFencedError", "give each its own"),

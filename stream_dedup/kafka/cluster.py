@@ -36,19 +36,22 @@ class Wait(StrEnum):
     LEADERS = "leaders"
     PRODUCERS = "producers"
     ANSWERS = "answers"
+    BROKERS = "brokers"
+    RECORDS = "records"
 
 
 @dataclass(slots=True)
 class Look:
     """`topics`: those of the five that exist. `committed`: input partition -> the group's offset, and the note beside
     it. `waits`: what is missing, in a sentence. `held`: (input partition, offset) from which on an open transaction
-    holds the partition -> a sentence.
+    holds the partition -> a sentence. `ends`: input partition -> where the records end that can be read.
     """
 
     topics: Mapping[str, Topic]
     committed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     waits: dict[Wait, str] = field(default_factory=dict)
     held: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
 
 
 def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime = REAL) -> Look:
@@ -118,6 +121,7 @@ def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence
         away = errors.unreached(client.client_id(settings))
         seen.waits[Wait.LEADERS] = f"the leaders of {settings.topics.input} do not answer ({away or error_text(error)})"
         return
+    seen.ends = {place.partition: int(stable[place].offset) for place in places}
     open_places = [place for place in places if stable[place].offset < written[place].offset]
     producers: Mapping[TopicPartition, Any] = {}
     with suppress(KafkaError):  # the sentence then lacks the producer

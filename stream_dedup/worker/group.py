@@ -119,6 +119,11 @@ class Group:
         """The partitions of this member."""
         return frozenset(place.partition for place in self._consumer.assignment())
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has a connection to any broker."""
+        return patches.is_connected(self._consumer)
+
     def partitions(self) -> frozenset[int]:
         """All partitions of the topic. Raises TransactionFailed while no broker knows them."""
         numbers = self._call("asking for the partitions", lambda: self._consumer.partitions_for_topic(self._topic))

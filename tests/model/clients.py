@@ -39,6 +39,7 @@ class _Client:
         self.broker = broker
         self.simulation = broker.simulation
         self.process: Process = broker.simulation.current.process
+        self._manager = SimpleNamespace(_conns={1: SimpleNamespace(connected=True)})
 
     def call(self, api: str, place: TopicPartition | None = None, effect: Callable[[], Any] = lambda: None) -> Any:
         """Make a request, which takes a while, and may meet a fault, before it has its effect or after it."""
