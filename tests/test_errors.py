@@ -148,10 +148,10 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
     errors.StreamError: (no_right, ("polling news.raw: TopicAuthorizationFailedError", "Topics and rights")),
     errors.TopicError: (
         lambda _: resume_offsets(SETTINGS, OTHER_INPUT),
-        ("news.raw was deleted and created anew", "kafka-consumer-groups.sh"),
+        ("news.raw was deleted and created anew", "stream-dedup groups set-offset"),
     ),
     errors.RecordsGone: (
-        lambda _: resume_offsets(SETTINGS, CUT_INPUT), ("offsets 5 to 8 of partition 0", "--to-offset 9"),
+        lambda _: resume_offsets(SETTINGS, CUT_INPUT), ("offsets 5 to 8 of partition 0", "set-offset 9"),
     ),
     errors.TransactionFailed: (
         with_client(answers=[None, EXPIRED]), ("waiting for the acknowledgements", "Expiring"),

@@ -10,6 +10,7 @@ log records.
 
 import errno
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -55,7 +56,8 @@ COMMANDS = {
     "give-back": LazyCommand("operate:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
     "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
-    "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
+    "topics": LazyCommand("operate:topics_app", "Create, check and mend the topics."),
+    "groups": LazyCommand("groups:groups_app", "Show the group, and set where it reads on."),
     "state": LazyCommand("operate:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
     "weights": LazyCommand("corpora:weights_app", "Build tables of feature rarity for SimHash."),
@@ -170,12 +172,23 @@ def _report_failure(what: str, error: BaseException | None, print_traceback: Cal
 
 def main() -> None:
     """Run a command; the console entry point. Nothing that it prints can steer the terminal."""
+    _open_standard_streams()
     with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
         # For a thread that no caller waits for; the program goes on without it.
         threading.excepthook = lambda failed: _report_failure(
             "a thread", failed.exc_value, lambda: threading.__excepthook__(failed)
         )
         _run()
+
+
+def _open_standard_streams() -> None:
+    """Replace closed ones by /dev/null: the next file or socket would get the number, and what is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _run() -> None:

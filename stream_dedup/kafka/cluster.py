@@ -20,7 +20,7 @@ from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
 from stream_dedup.kafka.runtime import REAL, Runtime
-from stream_dedup.kafka.topics import Topic, administrator, as_they_are, topic_names
+from stream_dedup.kafka.topics import KeptAdministrator, Topic, as_they_are, topic_names
 from stream_dedup.settings import Settings
 
 # A broker that does not answer must not use up the ten seconds within which it is reported.
@@ -54,12 +54,17 @@ class Look:
     ends: Mapping[int, int] = field(default_factory=dict)
 
 
-def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime = REAL) -> Look:
+def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:
+    """The client for many looks: a new one for each would open two connections every few seconds."""
+    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+    return KeptAdministrator(settings, runtime, **timeouts)
+
+
+def look(settings: Settings, transactional_ids: Iterable[str], kept: KeptAdministrator) -> Look:
     """Ask for all of it. `transactional_ids`: of the tasks that are not open. Raises a StreamError if that fails, also
     for a missing right, which says nothing about waiting.
     """
-    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-    with administrator(settings, runtime, **timeouts) as admin:
+    with kept.open() as admin:
         seen = Look(as_they_are(admin, topic_names(settings)))
         _look_for_leaders(settings, seen)
         _look_for_group(admin, settings, seen)
@@ -69,6 +74,8 @@ def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime 
         if source in seen.topics and Wait.LEADERS not in seen.waits:
             places = [TopicPartition(source, number) for number in range(seen.topics[source].partitions)]
             _look_for_open_transactions(admin, settings, places, seen)
+    if seen.waits:
+        kept.close()  # the next one asks the bootstrap servers, too, and learns which addresses cannot be reached
     return seen
 
 

@@ -267,7 +267,7 @@ class ObserveSettings(SecretTable):
     enabled: bool = True
     """Serve the status page, /metrics, /healthz and /livez."""
     host: str = "127.0.0.1"
-    """Address to listen on. In a container: 0.0.0.0."""
+    """Address to listen on. In a container: `::`, which serves IPv4, too."""
     port: int = Field(9464, ge=0, le=65535)
     """Port. 0 takes a free one and logs it."""
     health_port: int | None = Field(None, ge=0, le=65535)

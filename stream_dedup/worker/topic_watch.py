@@ -7,17 +7,17 @@ or altered so that it loses records. And it reports what the worker waits for (k
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from stream_dedup.errors import Stalled, StreamError, TopicError
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.cluster import Look, Wait, look
+from stream_dedup.kafka.cluster import Look, Wait, look, looker
 from stream_dedup.kafka.topics import Topic, problems, shortened
 from stream_dedup.worker.cluster_watch import Question
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.resume import Committed, Note, check_output, group_command, last_of, recreated_message
+from stream_dedup.worker.resume import Committed, Note, check_output, last_of, recreated_message
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class TopicWatch:
         self._problems: set[str] = set()  # of the last answer, and those that were said
         self._said: set[str] = set()
         self._question = Question(
-            lambda: context.thread("topic-watch"), lambda: self._ask, _CHECK_SECONDS, 2 * context.call_timeout
+            lambda: context.thread("topic-watch"), self._new_ask, _CHECK_SECONDS, 2 * context.call_timeout
         )
         self._ids: dict[str, str] = {}
         self._misses = 0
@@ -161,12 +161,16 @@ class TopicWatch:
         self._compare(self._context.call(self._question.calls, "asking for the topics", self._ask).topics)
 
     def end(self) -> None:
-        self._question.calls.end()
+        self._question.calls.end(self._kept.close)
+
+    def _new_ask(self) -> Callable[[], Look]:
+        self._kept = looker(self._context.settings, self._context.runtime)
+        return self._ask
 
     def _ask(self) -> Look:
         # A member that has given its role up for want of a coordinator still waits for it.
         ids = self._unopened | frozenset(self.opening)
-        seen = look(self._context.settings, ids, self._context.runtime)
+        seen = look(self._context.settings, ids, self._kept)
         self._unopened = ids if Wait.TRANSACTIONS in seen.waits else frozenset()
         return seen
 
@@ -184,8 +188,7 @@ class TopicWatch:
         if self.joining_since is not None and Wait.GROUP not in waits:
             waits[Wait.GROUP] = (
                 f"the group {settings.kafka.group_id} has not taken this member in: a rebalance waits for a member "
-                "that does not come back. It lists its members by: "
-                f"{group_command(settings).partition(' --topic')[0]} --describe --members"
+                f"that does not come back. It lists its members by: stream-dedup groups show{settings.config_option}"
             )
             known[Wait.GROUP] = self.joining_since
         is_fresh = now - self._answered_at < _FRESH_SECONDS

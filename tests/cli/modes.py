@@ -265,7 +265,14 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "kafka.topics.create_topics", lambda: ["other"])
+    _answer(patch, "kafka.topics.fix_topics", lambda: ["other: retention.ms is 1"])
     _answer(patch, "kafka.topics.check_topics", lambda: {"news.raw": Topic(3, {}), "other": Topic(3, {})})
+
+
+def _groups(patch: pytest.MonkeyPatch) -> None:
+    view = SimpleNamespace(state="Empty", members=[("c", "h")], offsets={0: (1, 2)})
+    _answer(patch, "kafka.groups.show", lambda: view)
+    _answer(patch, "kafka.groups.set_offsets", lambda: {0: 5})
 
 
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
@@ -469,6 +476,9 @@ TABLE: dict[str, dict[str, Mode]] = {
         nothing_to_create=Mode("", "--partitions 7", _no_new_topics),
     ),
     "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "topics fix": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "groups show": {"Kafka": Mode("", "--config kafka.toml", _groups)},
+    "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},
     "state inspect": _modes(
         "--json",
         directory=Mode("dir", "--config seed.toml", before=_FILTERED),

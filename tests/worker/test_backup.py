@@ -76,7 +76,7 @@ def test_a_lost_changelog_is_restored_from_its_copy(
     sent += feed(second, records[240 + lacks :])
     if lacks:
         message = fails(second, f"is {second.topics.changelog}, which lacks what was committed", TopicError)
-        assert "--reset-offsets --to-current --execute" in message
+        assert "groups set-offset current" in message
         with administrator(second) as admin:
             reset_offsets(admin, second, {0: 240 + lacks})
     run_until(second, 420 - 240 - lacks)

@@ -15,7 +15,6 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
 from stream_dedup.demo.embedded import free_ports
-from stream_dedup.kafka import cluster
 from stream_dedup.kafka.client import client_id
 from stream_dedup.kafka.cluster import Look, Wait, look
 from stream_dedup.kafka.runtime import Runtime
@@ -138,8 +137,11 @@ def test_brokers_that_have_moved_are_found_at_the_bootstrap_servers(kafka_prepar
     new, entry = free_ports(2)
     with EmbeddedKafka() as kafka, Proxy(entry, old := kafka._port) as proxy:
         direct = ready(make_settings(kafka.bootstrap, topic_name))
-        through = make_settings(f"127.0.0.1:{entry}", topic_name)
-        with running(through, Waiting()) as seen:
+
+        def at(servers: str) -> Settings:
+            return direct.model_copy(update={"kafka": direct.kafka.model_copy(update={"bootstrap_servers": servers})})
+
+        with running(at(f"127.0.0.1:{entry}"), Waiting()) as seen:
             feed(direct, made_up(5))
             seen.wait_judged(5)
             kafka.stop()
@@ -147,11 +149,11 @@ def test_brokers_that_have_moved_are_found_at_the_bootstrap_servers(kafka_prepar
             kafka._properties.write_text(kafka._properties.read_text().replace(f":{old}", f":{new}"))
             kafka.restart()
             proxy.target = new
-            feed(make_settings(kafka.bootstrap, topic_name), made_up(5, seed=3))
+            feed(at(kafka.bootstrap), made_up(5, seed=3))
             seen.wait_judged(10)
 
 
-def test_partitions_without_a_leader_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_without_a_leader_are_named() -> None:
     settings = load_settings()
 
     def described(names: list[str]) -> list[dict[str, Any]]:
@@ -165,11 +167,10 @@ def test_partitions_without_a_leader_are_named(monkeypatch: pytest.MonkeyPatch) 
     )
 
     @contextmanager
-    def administrator(*_: Any, **__: Any) -> Iterator[Any]:
+    def administrator() -> Iterator[Any]:
         yield admin
 
-    monkeypatch.setattr(cluster, "administrator", administrator)
-    seen = look(settings, [])
+    seen = look(settings, [], cast("Any", SimpleNamespace(open=administrator, close=lambda: None)))
     assert f"no broker leads {settings.topics.input}-1," in seen.waits[Wait.LEADERS]
     assert "and 35 more: start the brokers" in seen.waits[Wait.LEADERS]
 
