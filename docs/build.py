@@ -2,6 +2,7 @@
 
     config/reference.md, config/metrics.md    every setting and metric, from their classes and descriptions
     deploy/grafana/dashboards                 the dashboard, from deploy/grafana/build.py
+    deploy/kubernetes/monitoring/rules        the same and the alerts as objects, from deploy/prometheus/build.py
     parts of the pages                        between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
 
 The tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
@@ -26,6 +27,7 @@ from rich.console import Console
 from rich.text import Text
 
 from deploy.grafana import build as grafana
+from deploy.prometheus import build as prometheus
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
 from stream_dedup.observe.catalogue import metrics_reference
@@ -109,6 +111,7 @@ def made() -> dict[str, str]:
         "config/reference.md": reference(),
         "config/metrics.md": metrics_reference(),
         grafana.TARGET: grafana.as_text(),
+        **prometheus.files(),
     }
     for path, made in made_tables().items():
         text = (ROOT / path).read_text("utf-8")

@@ -1,5 +1,6 @@
 """The manifests: valid for old and new clusters, without rights, never both members down, secrets by reference."""
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -20,7 +21,7 @@ from tests.deploy.files import DEPLOY, KUBERNETES, dockerfile, documents, kustom
 
 LABEL = {"app.kubernetes.io/name": "stream-dedup"}
 # Kinds of an external operator, which have no schema in Kubernetes.
-FOREIGN_KINDS = {"ServiceMonitor"}
+FOREIGN_KINDS = {"ServiceMonitor", "PrometheusRule"}
 
 
 def pod() -> dict[str, Any]:
@@ -105,7 +106,8 @@ def test_nothing_but_a_tmp_in_memory_can_be_written() -> None:
 
 
 def test_the_monitor_selects_the_service_and_sets_the_job_name_of_the_rules() -> None:
-    monitor, service = manifest("ServiceMonitor")["spec"], manifest("Service")
+    [found] = documents(KUBERNETES / "monitoring" / "scrape" / "servicemonitor.yaml")
+    monitor, service = found["spec"], manifest("Service")
     assert service["metadata"]["labels"].items() >= monitor["selector"]["matchLabels"].items()
     assert service["metadata"]["labels"][monitor["jobLabel"]] == "stream-dedup"
     [endpoint], [port] = monitor["endpoints"], service["spec"]["ports"]
@@ -161,6 +163,18 @@ def test_the_egress_of_feeds_is_a_wall_of_what_the_program_itself_asks() -> None
     assert passes(ip_address("2606:4700::1111"))
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, which builds overlays")
+def test_monitoring_is_a_component_whose_labels_are_set_in_one_place() -> None:
+    assert not FOREIGN_KINDS & {entry["kind"] for entry in manifests()}, "the base needs no CRDs"
+    built = list(yaml.safe_load_all(kustomized(DEPLOY / "monitored")))
+    operator = [entry for entry in built if entry["kind"] in FOREIGN_KINDS]
+    assert {entry["kind"] for entry in operator} == FOREIGN_KINDS
+    assert {entry["metadata"]["labels"]["release"] for entry in operator} == {"kube-prometheus-stack"}
+    [dashboard] = [entry for entry in built if entry["metadata"]["name"] == "stream-dedup-dashboard"]
+    kubernetes_validate.validate(dashboard, "1.31", strict=True)
+    assert json.loads(dashboard["data"]["stream-dedup.json"])["panels"]
+
+
 # -- two groups in one namespace -------------------------------------------------------------------------------------
 
 GROUPS = sorted(path.parent for path in (DEPLOY / "two-groups").glob("*/kustomization.yaml"))
@@ -178,7 +192,8 @@ def test_two_groups_share_no_topic_and_no_group_id() -> None:
 def test_two_groups_in_one_namespace_select_their_own_pods_only() -> None:
     built = list(yaml.safe_load_all(kustomized(DEPLOY / "two-groups")))
     kinds = Counter(entry["kind"] for entry in built)
-    assert kinds.pop("Namespace") == 1
+    assert kinds.pop("Namespace") == kinds.pop("PrometheusRule") == 1
+    assert kinds.pop("ConfigMap") == len(GROUPS) + 1, "the dashboard is for all groups"
     assert set(kinds.values()) == {len(GROUPS)}, kinds
     for entry in built:
         if entry["kind"] not in FOREIGN_KINDS:
