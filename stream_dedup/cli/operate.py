@@ -284,6 +284,22 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
         raise typer.Exit(1)
 
 
+@state_app.command("copy")
+def copy_command(
+    target: Annotated[Path, argument("TO", "Settings file that names the empty changelog, and how to log in there.")],
+    config: ConfigOption = None,
+) -> None:
+    """Copy the changelog into an empty one: a backup, or the way back.
+
+    On the same cluster or another one. The workers may run: the copy is the state of one moment.
+    """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.worker.copy_changelog import copy
+
+    settings, into = common.settings_of(config), load_settings(target)
+    typer.echo(f"{counted(copy(settings, into), 'record')} copied to {into.topics.changelog}")
+
+
 # -- give back -------------------------------------------------------------------------------------------
 
 

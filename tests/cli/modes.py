@@ -275,6 +275,10 @@ def _groups(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "kafka.groups.set_offsets", lambda: {0: 5})
 
 
+def _copy(patch: pytest.MonkeyPatch) -> None:
+    _answer(patch, "worker.copy_changelog.copy", lambda: 3)
+
+
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
     _topics(patch)
     patch.setattr("stream_dedup.kafka.topics.create_topics", lambda *_, **__: [])
@@ -488,6 +492,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         "directory": Mode("dir", "--config seed.toml", before=_FILTERED),
         "topic": Mode("", "--config kafka.toml", _changelog),
     },
+    "state copy": {"topic": Mode("kafka.toml", "--config kafka.toml", _copy)},
     "config show": {"settings": Mode("", "--config kafka.toml; --json")},
     "config reference": {},
     "config metrics": {},

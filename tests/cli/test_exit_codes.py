@@ -40,6 +40,7 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "groups set-offset": ("latest", "no broker answers at 127.0.0.1:NOTHING"),
     "state inspect": ("DIR/nowhere", "nowhere"),
     "state verify": ("DIR/nowhere", "nowhere"),
+    "state copy": ("DIR/nowhere.toml", "nowhere.toml"),
     "config show": None,
     "config reference": None,
     "config metrics": None,
