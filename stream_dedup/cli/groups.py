@@ -1,12 +1,13 @@
-"""Commands about the consumer group: `groups show`, `groups set-offset`."""
+"""Commands that look at a running deployment and set it: `groups show`, `groups set-offset`, `tail`."""
 
 from typing import Annotated
 
 import typer
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, argument, option
+from stream_dedup.cli.common import ConfigOption, JsonOption, argument, option
 from stream_dedup.errors import UsageError
+from stream_dedup.phrases import moment
 
 groups_app = common.command_group()
 
@@ -48,3 +49,31 @@ def set_offset_command(
         raise UsageError(f"--partitions {partitions}: write numbers, as 0,3") from None
     for partition, offset in sorted(set_offsets(settings, to, chosen).items()):
         typer.echo(f"{settings.topics.input}, partition {partition}: {settings.kafka.group_id} reads on at {offset}")
+
+
+def tail_command(
+    topic: Annotated[
+        str | None, argument("TOPIC", "Default: the output; the duplicates say what was held back.")
+    ] = None,
+    since: Annotated[str, option("How far back to begin: 90m, 2h, 7d. Default: now.", "DURATION")] = "0s",
+    once: Annotated[bool, typer.Option("--once", help="End at the topic's present end.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print headlines and verdicts as they come.
+
+    Time, verdict, headline, id, and the id of the original or what is wrong. It joins no group and writes nothing to
+    Kafka. Ctrl-C ends it.
+    """
+    from dataclasses import asdict
+
+    from stream_dedup.worker.tail import tail
+
+    settings, stop = common.settings_of(config), common.stop_on_signals()
+    begin = common.begin_ms(since)
+    for line in tail(settings, topic or settings.topics.output, begin, stop, follows=not once):
+        if as_json:
+            common.print_json(asdict(line))
+        else:
+            marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.why) if part)
+            typer.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")

@@ -12,7 +12,8 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.errors import StreamError, UsageError
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.runtime import REAL, Runtime
-from stream_dedup.kafka.topics import administrator
+from stream_dedup.kafka.topics import administrator, topic_names
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
 _HAS_MEMBERS = (kafka_errors.UnknownMemberIdError, kafka_errors.RebalanceInProgressError)
@@ -70,10 +71,45 @@ def set_offsets(
     return {place.partition: offset for place, offset in targets.items()}
 
 
-def _places(admin: Any, settings: Settings) -> list[TopicPartition]:
-    [topic] = admin.describe_topics([settings.topics.input])
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What beginning anew does. `deleted`: topic -> offsets that are deleted. `offsets`: of the input, as set."""
+
+    deleted: dict[str, int]
+    offsets: dict[int, int]
+
+
+def reset(settings: Settings, to: str, *, confirmed: bool, runtime: Runtime = REAL) -> Reset:
+    """Empty what the worker wrote, forget what it remembers, and read the input from `to` on (see `set_offsets`).
+
+    Unless `confirmed` it changes nothing, and says what it would do. Killed half-way it can be run again: the offsets
+    come first, so that no worker goes on behind an emptied changelog.
+    """
+    _, *written = topic_names(settings)
+    with administrator(settings, runtime) as admin:
+        if members := admin.describe_groups([settings.kafka.group_id])[settings.kafka.group_id]["members"]:
+            raise StreamError(
+                f"the group {settings.kafka.group_id} has {counted(len(members), 'member')}: stop every one, and run "
+                "this again"
+            )
+        offsets = _targets(admin, settings.kafka.group_id, to, _places(admin, settings))
+        places = [place for name in written for place in _places(admin, settings, name)]
+        begins = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
+        ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
+        deleted = dict.fromkeys(written, 0)
+        for place in places:
+            deleted[place.topic] += int(ends[place].offset) - int(begins[place].offset)
+        if confirmed:
+            set_offsets(settings, to, (), runtime)
+            admin.delete_records({place: int(ends[place].offset) for place in places if ends[place].offset})
+    return Reset(deleted, {place.partition: offset for place, offset in offsets.items()})
+
+
+def _places(admin: Any, settings: Settings, name: str = "") -> list[TopicPartition]:
+    name = name or settings.topics.input
+    [topic] = admin.describe_topics([name])
     if topic["error_code"]:
-        raise kafka_errors.for_code(topic["error_code"])(settings.topics.input)
+        raise kafka_errors.for_code(topic["error_code"])(name)
     return sorted(TopicPartition(topic["name"], part["partition_index"]) for part in topic["partitions"])
 
 

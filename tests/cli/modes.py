@@ -8,6 +8,7 @@ Spark, a terminal), a stand-in that records what arrives there.
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -275,6 +276,17 @@ def _groups(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "kafka.groups.set_offsets", lambda: {0: 5})
 
 
+def _tail(patch: pytest.MonkeyPatch) -> None:
+    from stream_dedup.worker.tail import Line
+
+    def tail(settings: Any, topic: str, since: int, _: object, *, follows: bool) -> list[Line]:
+        reach(settings.kafka.bootstrap_servers, topic, round((time.time() * 1000 - since) / 1e6), follows)
+        return [Line(0, "update", "b", "Ferry runs again", "of a")]
+
+    patch.setattr("stream_dedup.worker.tail.tail", tail)
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+
+
 def _copy(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "worker.copy_changelog.copy", lambda: 3)
 
@@ -481,6 +493,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     ),
     "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
     "topics fix": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "tail": {"topic": Mode("", "--config kafka.toml; --since 2h; --once; --json", _tail)},
     "groups show": {"Kafka": Mode("", "--config kafka.toml", _groups)},
     "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},
     "state inspect": _modes(

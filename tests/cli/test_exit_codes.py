@@ -30,6 +30,7 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "evaluate": ("DIR/nowhere.jsonl", "nowhere.jsonl"),
     "sample": ("DIR/sample --duplicates DIR/nowhere.jsonl --input DIR/nowhere.jsonl", "nowhere.jsonl"),
     "plan": None,
+    "tail": ("--once", "no broker answers at 127.0.0.1:NOTHING"),
     "give-back": ("b", "no broker answers at 127.0.0.1:NOTHING"),
     "migrate": ("", "no broker answers at 127.0.0.1:NOTHING"),
     "health": ("--url http://127.0.0.1:NOTHING/healthz", "no worker listens at http://127.0.0.1:NOTHING/healthz"),
