@@ -1,4 +1,5 @@
-"""Commands that look at a running deployment and set it: `groups show`, `groups set-offset`, `tail`."""
+"""Commands that look at a running deployment and set it: `groups show`, `groups set-offset`,
+`reset`, `tail`."""
 
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 from stream_dedup.cli import common
 from stream_dedup.cli.common import ConfigOption, JsonOption, argument, option
 from stream_dedup.errors import UsageError
-from stream_dedup.phrases import moment
+from stream_dedup.phrases import counted, moment
 
 groups_app = common.command_group()
 
@@ -52,9 +53,7 @@ def set_offset_command(
 
 
 def tail_command(
-    topic: Annotated[
-        str | None, argument("TOPIC", "Default: the output; the duplicates say what was held back.")
-    ] = None,
+    topic: Annotated[str | None, argument("TOPIC", "Default: the output; the duplicates were held back.")] = None,
     since: Annotated[str, option("How far back to begin: 90m, 2h, 7d. Default: now.", "DURATION")] = "0s",
     once: Annotated[bool, typer.Option("--once", help="End at the topic's present end.")] = False,
     config: ConfigOption = None,
@@ -77,3 +76,30 @@ def tail_command(
         else:
             marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.why) if part)
             typer.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")
+
+
+def reset_command(
+    to: Annotated[
+        str, option("Where to begin in the input: earliest, latest, or a time as 2026-01-31T00:00:00Z.", "PLACE")
+    ] = "earliest",
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Do it. Without this it only says what it would do.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Begin anew in the same topics.
+
+    Deletes the records of output, duplicates, dead letters and changelog, so that nothing is remembered, and sets the
+    group's offsets. The input stays. With every member stopped. Needs the right Delete on the four topics.
+    """
+    from stream_dedup.kafka.groups import reset
+
+    settings = common.settings_of(config)
+    done = reset(settings, to, confirmed=confirm)
+    would = "" if confirm else "would be "
+    for topic, count in done.deleted.items():
+        typer.echo(f"{topic}: {counted(count, 'offset')} {would}deleted")
+    for partition, offset in sorted(done.offsets.items()):
+        typer.echo(f"{settings.topics.input}, partition {partition}: {would}read from {offset} on")
+    if not confirm:
+        typer.echo("nothing was changed; to do this, add --confirm")

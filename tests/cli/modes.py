@@ -273,6 +273,8 @@ def _topics(patch: pytest.MonkeyPatch) -> None:
 def _groups(patch: pytest.MonkeyPatch) -> None:
     view = SimpleNamespace(state="Empty", members=[("c", "h")], offsets={0: (1, 2)})
     _answer(patch, "kafka.groups.show", lambda: view)
+    reset = SimpleNamespace(deleted={"other": 3}, offsets={0: 5})
+    _answer(patch, "kafka.groups.reset", lambda: reset)
     _answer(patch, "kafka.groups.set_offsets", lambda: {0: 5})
 
 
@@ -493,6 +495,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     ),
     "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
     "topics fix": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "reset": {"Kafka": Mode("", "--config kafka.toml; --to latest; --confirm", _groups)},
     "tail": {"topic": Mode("", "--config kafka.toml; --since 2h; --once; --json", _tail)},
     "groups show": {"Kafka": Mode("", "--config kafka.toml", _groups)},
     "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},
