@@ -53,7 +53,7 @@ COMMANDS = {
     "evaluate": LazyCommand("measure:evaluate_command", "Measure the decision on your own corpus and labels."),
     "sample": LazyCommand("measure:sample_command", "Label borderline decisions; find the threshold for your feed."),
     "plan": LazyCommand("plan:plan_command", "Plan memory and recall, and print settings to paste."),
-    "reset": LazyCommand("groups:reset_command", "Begin anew in the same topics; at first only say how."),
+    "reset": LazyCommand("groups:reset_command", "Begin anew in the same topics."),
     "tail": LazyCommand("groups:tail_command", "Print headlines and verdicts as they come."),
     "give-back": LazyCommand("operate:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),

@@ -179,4 +179,6 @@ def _is_wait(error: KafkaError) -> bool:
 
 
 def _bootstrap(settings: Settings) -> str:
-    return f"--bootstrap-server {settings.kafka.bootstrap_servers}"
+    kafka = settings.kafka
+    login = " --command-config FILE_WITH_THE_LOGIN" if kafka.uses_sasl or kafka.uses_tls else ""
+    return f"--bootstrap-server {kafka.bootstrap_servers}{login}"

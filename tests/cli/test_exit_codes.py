@@ -42,7 +42,7 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "groups set-offset": ("latest", "no broker answers at 127.0.0.1:NOTHING"),
     "state inspect": ("DIR/nowhere", "nowhere"),
     "state verify": ("DIR/nowhere", "nowhere"),
-    "state copy": ("DIR/nowhere.toml", "nowhere.toml"),
+    "state copy": ("/dev/null", "127.0.0.1:NOTHING"),
     "config show": None,
     "config reference": None,
     "config metrics": None,
