@@ -469,6 +469,9 @@ class Admin:
         partitions = [{"error_code": 0, "partition_index": i, "leader_id": 0} for i in range(len(topic.logs))]
         return {"error_code": 0, "name": name, "topic_id": topic.id, "partitions": partitions}
 
+    def describe_cluster(self) -> dict[str, Any]:
+        return {"brokers": [{"broker_id": 0}]}
+
     def api_versions(self) -> dict[Any, tuple[int, int]]:
         return dict.fromkeys(ApiKey, (0, 10))
 
