@@ -4,6 +4,7 @@
     deploy/grafana/dashboards                 the dashboard, from deploy/grafana/build.py
     stream_dedup/scheme.txt                   the id of the default fingerprints, for `--version`
     the version, in deploy/                   from pyproject.toml
+    deploy/kubernetes/monitoring/rules        the same and the alerts as objects, from deploy/prometheus/build.py
     parts of the pages                        between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
 
 The tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
@@ -29,6 +30,7 @@ from rich.console import Console
 from rich.text import Text
 
 from deploy.grafana import build as grafana
+from deploy.prometheus import build as prometheus
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
 from stream_dedup.observe.catalogue import metrics_reference
@@ -122,6 +124,7 @@ def made() -> dict[str, str]:
         "config/metrics.md": metrics_reference(),
         grafana.TARGET: grafana.as_text(),
         "stream_dedup/scheme.txt": f"{scheme()}\n",
+        **prometheus.files(),
     }
     for path, made in made_tables().items():
         text = (ROOT / path).read_text("utf-8")

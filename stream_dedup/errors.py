@@ -17,6 +17,7 @@
         ├── Stalled            a call of the client exceeded its time limit; the worker reopens the task
         ├── Outdated           the changelog changed after it was read; the worker reads it again
         ├── MigrationError     a migration cannot start or finish
+        ├── LoginRefused       the brokers refuse the login; with a secret in a file the worker waits for another one
         ├── RegistryAway       the schema registry does not answer; records wait for it
         ├── Fenced             another member took over; this one must not write
         └── Interrupted        a stop or a rebalance came while the worker was opening a task
@@ -120,6 +121,10 @@ class Outdated(StreamError):  # noqa: N818
 
 class MigrationError(StreamError):
     """A migration cannot start or finish; the message says what to do."""
+
+
+class LoginRefused(StreamError):  # noqa: N818
+    """The brokers refuse the login. A secret in a file may be replaced; the worker waits for that."""
 
 
 class RegistryAway(StreamError):  # noqa: N818

@@ -81,6 +81,10 @@ def no_right(_: Path) -> None:
     raise translate(kafka_errors.TopicAuthorizationFailedError("news.raw"), "polling news.raw")
 
 
+def refused_login(_: Path) -> None:
+    raise translate(kafka_errors.SaslAuthenticationFailedError("wrong password"), "logging in")
+
+
 def with_client(bound: float = 5.0, **state: Any) -> Callable[[Path], None]:
     """Commit with a client whose attributes are these."""
 
@@ -144,10 +148,10 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
     errors.StreamError: (no_right, ("polling news.raw: TopicAuthorizationFailedError", "Topics and rights")),
     errors.TopicError: (
         lambda _: resume_offsets(SETTINGS, OTHER_INPUT),
-        ("news.raw was deleted and created anew", "kafka-consumer-groups.sh"),
+        ("news.raw was deleted and created anew", "stream-dedup groups set-offset"),
     ),
     errors.RecordsGone: (
-        lambda _: resume_offsets(SETTINGS, CUT_INPUT), ("offsets 5 to 8 of partition 0", "--to-offset 9"),
+        lambda _: resume_offsets(SETTINGS, CUT_INPUT), ("offsets 5 to 8 of partition 0", "set-offset 9"),
     ),
     errors.TransactionFailed: (
         with_client(answers=[None, EXPIRED]), ("waiting for the acknowledgements", "Expiring"),
@@ -156,6 +160,10 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
         with_client(answers=[None, kafka_errors.MessageSizeTooLargeError("too large")]), ("refuse", "too large"),
     ),
     errors.Stalled: (with_client(0.1, hangs={"commit"}), ("committing did not end", "bound")),
+    errors.LoginRefused: (
+        refused_login,
+        ("logging in: SaslAuthenticationFailedError", "check [kafka] sasl_mechanism, sasl_username and sasl_password"),
+    ),
     errors.Fenced: (
         with_client(raises={"commit": kafka_errors.ProducerFencedError()}),
         ("committing: ProducerFencedError", "give each its own"),

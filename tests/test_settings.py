@@ -390,3 +390,10 @@ TOKEN = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": "x"}
 def test_credentials_that_do_not_fit_each_other_are_refused(kafka: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=rf"\[kafka\].*{message}"):
         load_settings(kafka={"security_protocol": "SASL_SSL", **kafka})
+
+
+def test_a_variable_that_was_made_of_a_file_loses_the_final_newline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"USERNAME": "ann", "PASSWORD": "secret ", "MECHANISM": "PLAIN"}.items():
+        monkeypatch.setenv(f"STREAM_DEDUP_KAFKA__SASL_{name}", value + "\n")
+    kafka = load_settings(kafka={"security_protocol": "SASL_SSL"}).kafka
+    assert (kafka.sasl_username, kafka.secret("sasl_password")) == ("ann", "secret ")

@@ -171,16 +171,29 @@ def begin_ms(since: str) -> int:
     return max(0, int((time.time() - seconds_of("--since", since)) * 1000))
 
 
+# A person who presses Ctrl-C twice takes longer; a supervisor signals within milliseconds.
+_TOGETHER_SECONDS = 0.2
+
+
 def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set; a second signal ends the process at once."""
-    stop = threading.Event()
+    """Return an event that SIGTERM, SIGHUP and Ctrl-C set; a later second signal ends the process at once.
+
+    A supervisor may signal the process and its group, so a second one that comes together with the first is the same.
+    """
+    stop, first = threading.Event(), 0.0
 
     def handle(number: int, _frame: object) -> None:
+        nonlocal first
+        if not stop.is_set():
+            first = time.monotonic()
+        elif time.monotonic() - first > _TOGETHER_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         stop.set()
-        signal.signal(number, signal.SIG_DFL)
 
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, handle)
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(name) is not signal.SIG_IGN or name is not signal.SIGHUP:  # nohup
+            signal.signal(name, handle)
     return stop
 
 

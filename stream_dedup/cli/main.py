@@ -10,6 +10,7 @@ log records.
 
 import errno
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -52,10 +53,13 @@ COMMANDS = {
     "evaluate": LazyCommand("measure:evaluate_command", "Measure the decision on your own corpus and labels."),
     "sample": LazyCommand("measure:sample_command", "Label borderline decisions; find the threshold for your feed."),
     "plan": LazyCommand("plan:plan_command", "Plan memory and recall, and print settings to paste."),
+    "reset": LazyCommand("groups:reset_command", "Begin anew in the same topics."),
+    "tail": LazyCommand("groups:tail_command", "Print headlines and verdicts as they come."),
     "give-back": LazyCommand("operate:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
     "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
-    "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
+    "topics": LazyCommand("operate:topics_app", "Create, check and mend the topics."),
+    "groups": LazyCommand("groups:groups_app", "Show the group, and set where it reads on."),
     "state": LazyCommand("operate:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
     "weights": LazyCommand("corpora:weights_app", "Build tables of feature rarity for SimHash."),
@@ -172,12 +176,23 @@ def _report_failure(what: str, error: BaseException | None, print_traceback: Cal
 
 def main() -> None:
     """Run a command; the console entry point. Nothing that it prints can steer the terminal."""
+    _open_standard_streams()
     with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
         # For a thread that no caller waits for; the program goes on without it.
         threading.excepthook = lambda failed: _report_failure(
             "a thread", failed.exc_value, lambda: threading.__excepthook__(failed)
         )
         _run()
+
+
+def _open_standard_streams() -> None:
+    """Replace closed ones by /dev/null: the next file or socket would get the number, and what is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _run() -> None:

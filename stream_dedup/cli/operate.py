@@ -165,10 +165,26 @@ def check_command(config: ConfigOption = None) -> None:
 
     Each problem comes with the command that fixes it.
     """
-    from stream_dedup.kafka.topics import check_topics
+    from stream_dedup.kafka.topics import check_topics, weaknesses
 
-    for name, topic in check_topics(common.settings_of(config)).items():
-        typer.echo(f"{name}: {counted(topic.partitions, 'partition')}, ok")
+    settings = common.settings_of(config)
+    for name, topic in check_topics(settings).items():
+        is_weak = name != settings.topics.input and weaknesses(topic)
+        replicas = f", {counted(topic.replicas, 'replica')}" if topic.replicas else ""
+        typer.echo(f"{name}: {counted(topic.partitions, 'partition')}{replicas}, {'see above' if is_weak else 'ok'}")
+
+
+@topics_app.command("fix")
+def fix_command(config: ConfigOption = None) -> None:
+    """Set what `topics check` finds wrong.
+
+    Settings of the topics, and partitions of the changelog. Needs the right AlterConfigs (and Alter, for partitions).
+    Records, replicas and the input stay as they are.
+    """
+    from stream_dedup.kafka.topics import fix_topics
+
+    changed = fix_topics(common.settings_of(config))
+    typer.echo("\n".join(changed) or "nothing had to be changed")
 
 
 # -- state -----------------------------------------------------------------------------------------------
@@ -266,6 +282,22 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
         if directory is None:
             typer.echo(CURE, err=True)
         raise typer.Exit(1)
+
+
+@state_app.command("copy")
+def copy_command(
+    target: Annotated[Path, argument("TO", "Settings file that names the empty changelog, and how to log in there.")],
+    config: ConfigOption = None,
+) -> None:
+    """Copy the changelog into an empty one: a backup, or the way back.
+
+    On the same cluster or another one. The workers may run: the copy is the state of one moment.
+    """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.worker.copy_changelog import copy
+
+    settings, into = common.settings_of(config), load_settings(target)
+    typer.echo(f"{counted(copy(settings, into), 'record')} copied to {into.topics.changelog}")
 
 
 # -- give back -------------------------------------------------------------------------------------------

@@ -51,9 +51,12 @@ _BOOTSTRAP_MS = 5000
 
 
 class Secret(str):
-    """A string that prints as stars: kafka-python logs whole configurations at level DEBUG."""
+    """A string that prints as stars: kafka-python logs whole configurations at level DEBUG.
 
-    __slots__ = ()
+    `read` reads it again, for each login (patches.py).
+    """
+
+    read: Callable[[], str | None]
 
     def __repr__(self) -> str:
         return "'**********'"
@@ -111,7 +114,8 @@ def connection(settings: Settings) -> dict[str, Any]:
             username = username.replace("=", "=3D").replace(",", "=2C")
         config["sasl_mechanism"] = kafka.sasl_mechanism
         config["sasl_plain_username"] = username
-        config["sasl_plain_password"] = Secret(kafka.secret("sasl_password") or "")
+        config["sasl_plain_password"] = password = Secret(kafka.secret("sasl_password") or "")
+        password.read = lambda: kafka.secret("sasl_password")
     return config
 
 

@@ -20,7 +20,7 @@ from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
 from stream_dedup.kafka.runtime import REAL, Runtime
-from stream_dedup.kafka.topics import Topic, administrator, as_they_are, topic_names
+from stream_dedup.kafka.topics import KeptAdministrator, Topic, as_they_are, topic_names
 from stream_dedup.settings import Settings
 
 # A broker that does not answer must not use up the ten seconds within which it is reported.
@@ -36,27 +36,35 @@ class Wait(StrEnum):
     LEADERS = "leaders"
     PRODUCERS = "producers"
     ANSWERS = "answers"
+    BROKERS = "brokers"
+    RECORDS = "records"
 
 
 @dataclass(slots=True)
 class Look:
     """`topics`: those of the five that exist. `committed`: input partition -> the group's offset, and the note beside
     it. `waits`: what is missing, in a sentence. `held`: (input partition, offset) from which on an open transaction
-    holds the partition -> a sentence.
+    holds the partition -> a sentence. `ends`: input partition -> where the records end that can be read.
     """
 
     topics: Mapping[str, Topic]
     committed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     waits: dict[Wait, str] = field(default_factory=dict)
     held: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
 
 
-def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime = REAL) -> Look:
+def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:
+    """The client for many looks: a new one for each would open two connections every few seconds."""
+    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+    return KeptAdministrator(settings, runtime, **timeouts)
+
+
+def look(settings: Settings, transactional_ids: Iterable[str], kept: KeptAdministrator) -> Look:
     """Ask for all of it. `transactional_ids`: of the tasks that are not open. Raises a StreamError if that fails, also
     for a missing right, which says nothing about waiting.
     """
-    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-    with administrator(settings, runtime, **timeouts) as admin:
+    with kept.open() as admin:
         seen = Look(as_they_are(admin, topic_names(settings)))
         _look_for_leaders(settings, seen)
         _look_for_group(admin, settings, seen)
@@ -66,6 +74,8 @@ def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime 
         if source in seen.topics and Wait.LEADERS not in seen.waits:
             places = [TopicPartition(source, number) for number in range(seen.topics[source].partitions)]
             _look_for_open_transactions(admin, settings, places, seen)
+    if seen.waits:
+        kept.close()  # the next one asks the bootstrap servers, too, and learns which addresses cannot be reached
     return seen
 
 
@@ -118,6 +128,7 @@ def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence
         away = errors.unreached(client.client_id(settings))
         seen.waits[Wait.LEADERS] = f"the leaders of {settings.topics.input} do not answer ({away or error_text(error)})"
         return
+    seen.ends = {place.partition: int(stable[place].offset) for place in places}
     open_places = [place for place in places if stable[place].offset < written[place].offset]
     producers: Mapping[TopicPartition, Any] = {}
     with suppress(KafkaError):  # the sentence then lacks the producer
@@ -168,4 +179,6 @@ def _is_wait(error: KafkaError) -> bool:
 
 
 def _bootstrap(settings: Settings) -> str:
-    return f"--bootstrap-server {settings.kafka.bootstrap_servers}"
+    kafka = settings.kafka
+    login = " --command-config FILE_WITH_THE_LOGIN" if kafka.uses_sasl or kafka.uses_tls else ""
+    return f"--bootstrap-server {kafka.bootstrap_servers}{login}"

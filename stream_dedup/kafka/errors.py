@@ -36,9 +36,10 @@ from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError
 from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
 
-from stream_dedup.errors import ConfigError, Fenced, StreamError, TransactionFailed
+from stream_dedup.errors import ConfigError, Fenced, LoginRefused, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 
 _NUMBER = r"(\[Error -?\d+\] )?"
@@ -340,7 +341,7 @@ _NUMBERED = re.compile(r"Unexpected error in \w+: \[Error (-?\d+)\]")
 
 
 def translate(error: KafkaError, doing: str) -> StreamError:
-    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
+    """Kafka's error as one of ours: TransactionFailed (try again), Fenced, LoginRefused, or a final StreamError."""
     # After a failure in the background the next call raises a plain error that wraps the cause, or names its number.
     error = next((cause for cause in error.args if isinstance(cause, KafkaError)), error)
     if type(error) is KafkaError and (number := _NUMBERED.search(str(error))):
@@ -350,7 +351,8 @@ def translate(error: KafkaError, doing: str) -> StreamError:
     text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"
     for kind, cure in _CURES.items():
         if isinstance(error, kind):
-            ours = Fenced if isinstance(error, _FENCED) else StreamError
+            is_login = isinstance(error, SaslAuthenticationFailedError)
+            ours = Fenced if isinstance(error, _FENCED) else LoginRefused if is_login else StreamError
             return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
 

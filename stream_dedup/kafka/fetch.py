@@ -13,6 +13,7 @@ import gzip
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from typing import Any
@@ -151,17 +152,21 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         last = None
         while (batch := next_batch(batches)) is not None:
             last = batch
-            self.epochs.read(place, batch.base_offset, batch.leader_epoch)
-            if not batch.validate_crc():
-                raise CorruptRecordError(
-                    f"Record batch for partition {place} at offset {batch.base_offset} failed crc check"
-                )
-            if self._is_visible(batch):
-                for record in unpack(batch, place.topic, place.partition, self.most):
-                    self.next_fetch_offset = record.offset + 1
-                    yield record
-            else:
-                self.next_fetch_offset = batch.next_offset
+            try:
+                if not batch.validate_crc():
+                    raise CorruptRecordError(
+                        f"Record batch for partition {place} at offset {batch.base_offset} failed crc check"
+                    )
+                self.epochs.read(place, batch.base_offset, batch.leader_epoch)
+                if self._is_visible(batch):
+                    for record in unpack(batch, place.topic, place.partition, self.most):
+                        self.next_fetch_offset = record.offset + 1
+                        yield record
+                else:
+                    self.next_fetch_offset = batch.next_offset
+            except CorruptRecordError as error:
+                error.damaged = place.partition, _offset_behind(batch, batches)
+                raise
         if last is not None:
             # Compaction may remove the last records of a batch; without this the client would fetch the batch again.
             self.next_fetch_offset = last.next_offset
@@ -194,6 +199,14 @@ def next_batch(batches: Any) -> Any:
     except (struct.error, AssertionError) as error:
         raise CorruptRecordError(f"A record batch is shorter than its header: {error}") from error
     return batch
+
+
+def _offset_behind(batch: Any, batches: Any) -> int:
+    """Where to read on behind a damaged batch: at the next one if there is one, as the header may lie about its end."""
+    with suppress(CorruptRecordError):
+        if (following := next_batch(batches)) is not None:
+            return int(following.base_offset)
+    return int(batch.next_offset)
 
 
 def _is_abort_marker(batch: Any) -> bool:

@@ -16,8 +16,9 @@ patches.py   seeks with a leader epoch, resumes a    consumer: `_subscription`, 
              rebalance, stops a producer at once,
              keeps batches whole
 patches.py   reports a refused login or certificate  `kafka.net`: connections, transports, selector
-             at once, names throttling, and closes
-             all sockets
+             at once, names throttling, closes all
+             sockets, bootstraps anew, and reads
+             a password again for each login
 ===========  ======================================  ==================================================================
 
 The first two are there for speed. Without the first production cost 3.6 times the processor time, the whole worker 1.4
@@ -123,6 +124,11 @@ def stop_sending(producer: Any) -> None:
     producer._sender.force_close()
 
 
+def is_connected(consumer: Any) -> bool:
+    """Whether this KafkaConsumer has a connection to any broker. Any thread may call it."""
+    return any(conn.connected for conn in list(consumer._client._manager._conns.values()))
+
+
 def keep_batches_whole(producer: Any) -> None:
     """Let a batch that is too large for its topic fail, as any other that the broker refuses (P12).
 
@@ -135,6 +141,11 @@ def keep_batches_whole(producer: Any) -> None:
 # The client warns of a hang when it reads from a socket for longer than 0.1 s. A fetch of 16 MB is read in one go, in
 # 0.1 to 0.25 s while all other threads are busy, so the log would fill with false warnings.
 _SLOW_TASK_SECONDS = 1.0
+# Of a connection to an address that swallows packets; then the next one is tried. A tenth of a second is long even
+# between continents, and the client's 10 s, which double up to 30 s, outlast a session.
+_CONNECT_MS = 4000
+# Between two questions to bootstrap servers that answer, but name brokers that cannot be reached.
+_BOOTSTRAP_AGAIN_SECONDS = 5.0
 _FINAL = (
     kafka_errors.SaslAuthenticationFailedError,
     kafka_errors.UnsupportedSaslMechanismError,
@@ -145,7 +156,8 @@ _FINAL = (
 def network(**options: Any) -> KafkaNetClient:
     """Make the network of one client: the value of its option `kafka_client`. The caller closes it."""
     selector = _Selector(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS)
-    return KafkaNetClient(net=selector, manager=_Connections(selector, **options))
+    connecting = {f"socket_connection_setup_timeout{most}_ms": _CONNECT_MS for most in ("", "_max")}
+    return KafkaNetClient(net=selector, manager=_Connections(selector, **options | connecting))
 
 
 class _Selector(NetworkSelector):  # type: ignore[misc]  # kafka-python ships no types
@@ -184,7 +196,12 @@ class _Socket(inet.KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships 
 class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
     """A login or certificate that the first broker refuses is final; one that is refused later, when others work, is
     not. Of those, certificates are reported: a login can be refused for a moment, a wrong certificate stays.
+
+    The client asks its bootstrap servers once. When all brokers that it knows have moved, such as Pods with new
+    addresses, it would try the old addresses for ever; here it asks the bootstrap servers again (KIP-899).
     """
+
+    _bootstrap_due = 0.0  # monotonic seconds
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         await super()._connect(node, conn, **options)
@@ -208,6 +225,18 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
             DISTRUSTED.add(client_id, server, str(failure.args[0]))
         else:
             UNREACHED.add(client_id, server, f"{server} ({error_text(failure)})")
+        self._bootstrap_anew()
+
+    def _bootstrap_anew(self) -> None:
+        """Ask the bootstrap servers for the brokers again, if each known one has failed and none is connected."""
+        known, now = [broker.node_id for broker in self.cluster.brokers()], time.monotonic()
+        have_failed = known and all(node in self._backoff for node in known)
+        if not have_failed or now < self._bootstrap_due or any(conn.connected for conn in self._conns.values()):
+            return
+        self._bootstrap_due = now + _BOOTSTRAP_AGAIN_SECONDS
+        for broker in self.cluster.bootstrap_brokers():
+            self._auth_failures.pop(broker.node_id, None)  # of the last time
+        self.bootstrap_async(timeout_ms=_BOOTSTRAP_AGAIN_SECONDS * 1000)
 
 
 # Shorter delays are those of any quota. What one throttled response says, the log says once a minute.
@@ -216,7 +245,16 @@ _said_at: dict[str, float] = {}  # client id -> monotonic seconds
 
 
 class _Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python ships no types
-    """Says that brokers throttle a client. It sends nothing meanwhile, without an error: it looks like an outage."""
+    """Says that brokers throttle a client. It sends nothing meanwhile, without an error: it looks like an outage.
+
+    And it logs in with the password that the file has now: the client keeps the one that it was made with.
+    """
+
+    async def _sasl_authenticate(self, *arguments: Any, **options: Any) -> None:
+        if read := getattr(self.config["sasl_plain_password"], "read", None):
+            self.config["sasl_plain_password"] = type(self.config["sasl_plain_password"])(read() or "")
+            self.config["sasl_plain_password"].read = read
+        await super()._sasl_authenticate(*arguments, **options)
 
     def _maybe_throttle(self, response: Any) -> None:
         super()._maybe_throttle(response)

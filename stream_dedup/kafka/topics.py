@@ -13,8 +13,9 @@ rules makes the topics and checks them:
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -50,13 +51,15 @@ _TIME_LIMITS = (
 @dataclass(frozen=True, slots=True)
 class Topic:
     """An existing topic. `id`: one that is deleted and created anew has another. `leaderless`: the partitions that no
-    broker leads.
+    broker leads. `replicas`: the fewest of a partition. `brokers`: of the cluster; 0 in both: unknown.
     """
 
     partitions: int
     config: Mapping[str, str]
     id: str = ""
     leaderless: tuple[int, ...] = ()
+    replicas: int = 0
+    brokers: int = 0
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
@@ -118,9 +121,66 @@ def changelog_retention_ms(settings: Settings, source: Topic) -> int:
     return window.blocks_needed_ms(settings.window.length_ms, wait)
 
 
+_ONE_REPLICA = "replicas"
+# A loss of one broker loses nothing, and stops nothing, with three replicas of which two are current.
+_DURABLE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+
+
+def weaknesses(topic: Topic) -> dict[str, str]:
+    """What the loss of one broker may cost: the setting -> what is wrong. Empty on a single broker.
+
+    >>> weaknesses(Topic(1, {}, replicas=1, brokers=3))
+    {'replicas': 'has 1 replica on 3 brokers: with its broker its records are lost'}
+    """
+    weak = {}
+    if topic.replicas == 1 and topic.brokers > 1:
+        weak[_ONE_REPLICA] = f"has 1 replica on {topic.brokers} brokers: with its broker its records are lost"
+    if topic.replicas > 2 and topic.number("min.insync.replicas", 1) < 2:
+        weak["min.insync.replicas"] = (
+            f"has {topic.replicas} replicas and min.insync.replicas 1: what one broker alone has counts as written"
+        )
+    if topic.replicas > 1 and topic.config.get("unclean.leader.election.enable") == "true":
+        weak["unclean.leader.election.enable"] = "may get a leader that lacks records (unclean.leader.election.enable)"
+    return weak
+
+
+def _report_weaknesses(settings: Settings, existing: Mapping[str, Topic]) -> None:
+    fix = f"stream-dedup topics fix{settings.config_option}"
+    more = (
+        "give it more by kafka-reassign-partitions.sh, or create it anew, while it is empty, with "
+        "`stream-dedup topics create --replication 3`"
+    )
+    for name, topic in existing.items():
+        if name != settings.topics.input:
+            for key, text in weaknesses(topic).items():
+                log.warning("%s %s; %s", name, text, more if key == _ONE_REPLICA else f"fix it with: {fix}")
+
+
+def fix_topics(settings: Settings, runtime: Runtime = REAL) -> list[str]:
+    """Set what `problems` and `weaknesses` find of settings and partitions; return what was changed."""
+    with administrator(settings, runtime) as admin:
+        existing = _describe(admin, topic_names(settings))
+        source, changelog = existing.get(settings.topics.input), settings.topics.changelog
+        if source is None:
+            raise TopicError(f"{settings.topics.input} does not exist, and the others follow from it")
+        changed = []
+        for name, topic in existing.items():
+            config = {rule.key: str(rule.value) for rule in _rules(settings, name, source) if not rule.holds(topic)}
+            if name != settings.topics.input:
+                config |= {key: _DURABLE[key] for key in weaknesses(topic) if key in _DURABLE}
+            if config:
+                admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=config)])
+                changed += [f"{name}: {key} is {value}" for key, value in config.items()]
+        needed = changelog_partitions(settings, source)
+        if changelog in existing and existing[changelog].partitions < needed:
+            admin.create_partitions({changelog: needed})
+            changed.append(f"{changelog}: {needed} partitions")
+    return changed
+
+
 def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
     """A line for each problem, with the command that fixes it."""
-    bootstrap = f"--bootstrap-server {settings.kafka.bootstrap_servers}"
+    fix = f"fix it with: stream-dedup topics fix{settings.config_option}"
     create = f"stream-dedup topics create{settings.config_option}"
     source, changelog = existing.get(settings.topics.input), settings.topics.changelog
     lines = []
@@ -131,8 +191,7 @@ def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
             lines.append(f"{name} does not exist; {spelling}create it with: {create}")
         elif source is not None:
             lines += [
-                f"{name} {rule.problem}; {rule.key} is {topic.config.get(rule.key)}; fix it with: kafka-configs.sh "
-                f"{bootstrap} --alter --entity-type topics --entity-name {name} --add-config {rule.key}={rule.value}"
+                f"{name} {rule.problem}; {rule.key} is {topic.config.get(rule.key)}, and must be {rule.value}; {fix}"
                 for rule in _rules(settings, name, source)
                 if not rule.holds(topic)
             ]
@@ -140,9 +199,7 @@ def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
         present, needed = existing[changelog].partitions, changelog_partitions(settings, source)
         text = f"{changelog} has {counted(present, 'partition')}, scope {settings.worker.scope} needs {needed}"
         if present < needed:
-            lines.append(
-                f"{text}; fix it with: kafka-topics.sh {bootstrap} --alter --topic {changelog} --partitions {needed}"
-            )
+            lines.append(f"{text}; {fix}")
         elif present > needed:
             lines.append(
                 f"{text}: it was made for another scope or input; name a new one as [topics] changelog, and create it "
@@ -215,6 +272,8 @@ def check_topics(settings: Settings, runtime: Runtime = REAL) -> dict[str, Topic
     with administrator(settings, runtime) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
+        brokers = _count_brokers(admin)
+        existing = {name: replace(topic, brokers=brokers) for name, topic in existing.items()}
     if not all(topic.id for topic in existing.values()):
         log.warning(
             "the brokers at %s give topics no ids (%s before version %d), so one that is deleted and created anew "
@@ -223,6 +282,7 @@ def check_topics(settings: Settings, runtime: Runtime = REAL) -> dict[str, Topic
         )  # fmt: skip
     if lines := problems(settings, existing):
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(lines))
+    _report_weaknesses(settings, existing)
     return existing
 
 
@@ -330,6 +390,13 @@ def _check_brokers(admin: Any, settings: Settings) -> None:
             )
 
 
+def _count_brokers(admin: Any) -> int:
+    """The brokers of the cluster; 0 where the client cannot read the answer: before Kafka 3.7, or without the right."""
+    with suppress(KafkaError, ValueError):
+        return len(admin.describe_cluster()["brokers"])
+    return 0
+
+
 @contextmanager
 def administrator(settings: Settings, runtime: Runtime = REAL, **options: Any) -> Iterator[Any]:
     """An admin client with these options for a `with` block; its errors become ours."""
@@ -348,6 +415,33 @@ def administrator(settings: Settings, runtime: Runtime = REAL, **options: Any) -
         admin.close()
 
 
+class KeptAdministrator:
+    """An admin client that stays open from one `with` block of `open` to the next, until one fails."""
+
+    def __init__(self, settings: Settings, runtime: Runtime = REAL, **options: Any) -> None:
+        self._make = partial(administrator, settings, runtime, **options)
+        self._stack: ExitStack | None = None
+        self._admin: Any = None
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        if self._stack is None:
+            with ExitStack() as stack:
+                self._admin = stack.enter_context(self._make())
+                self._stack = stack.pop_all()
+        try:
+            with errors.translated("asking Kafka"):
+                yield self._admin
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            stack.close()
+
+
 def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     """The topics that exist, without their config."""
     existing = {}
@@ -355,7 +449,8 @@ def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
         if topic["error_code"] == 0:
             topic_id = str(topic.get("topic_id") or "").replace(_NO_ID, "")
             leaderless = sorted(part["partition_index"] for part in topic["partitions"] if part["leader_id"] < 0)
-            existing[topic["name"]] = Topic(len(topic["partitions"]), {}, topic_id, tuple(leaderless))
+            replicas = min((len(part.get("replica_nodes", ())) for part in topic["partitions"]), default=0)
+            existing[topic["name"]] = Topic(len(topic["partitions"]), {}, topic_id, tuple(leaderless), replicas)
         elif for_code(topic["error_code"]) is not UnknownTopicOrPartitionError:
             raise for_code(topic["error_code"])(topic["name"])
     return existing

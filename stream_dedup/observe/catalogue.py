@@ -215,8 +215,9 @@ WAITING = _gauge(
     "stream_dedup_waiting_seconds",
     "Seconds for which the worker has waited for this, 0: not at all. `group`: its coordinator, or a rebalance; "
     "`transactions`: their coordinator; `leaders` of partitions; `producers`: one that holds an input partition by an "
-    "open transaction; `answers` to a question about the topics. From 5 s on, of a producer from 60 s on, /healthz, "
-    "the status page and the log say what is missing and what mends it.",
+    "open transaction; `answers` to a question about the topics; `brokers`: the consumer reaches none, and the watch "
+    "does; `records` that are there and are not taken, for no known reason. From 5 s on, of a producer from 60 s, of "
+    "records from 30 s, /healthz, the status page and the log say what is missing and what mends it.",
     on=[*Wait],
 )
 WATERMARK = _gauge(

@@ -28,6 +28,7 @@ from stream_dedup.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+ANY = "::"
 SECONDS = 10.0
 """A connection ends after this time, whatever it does. A scrape takes milliseconds, a page on a slow line a second."""
 BACKLOG = 1024
@@ -57,9 +58,14 @@ def most_connections() -> int:
 
 
 class Listener(socket.socket):
-    """Listens on an address from its construction. Raises OSError if it cannot. `most`: open connections at a time."""
+    """Listens on an address from its construction. Raises OSError if it cannot. `most`: open connections at a time.
+
+    `::` serves IPv4, too, and IPv4 alone on a system without IPv6.
+    """
 
     def __init__(self, host: str, port: int, most: int) -> None:
+        if host == ANY and not socket.has_dualstack_ipv6():
+            host = "0.0.0.0"  # noqa: S104 # nosec B104
         super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         self._most = most
         self._open: dict[_Connection, asyncio.TimerHandle] = {}  # the oldest first
@@ -68,6 +74,8 @@ class Listener(socket.socket):
         self._cut_at = 0.0  # when a connection was last cut for one of the same address, monotonic seconds
         try:
             self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for TIME_WAIT
+            if host == ANY:
+                self.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             self.bind((host, port))
             self.listen(BACKLOG)
             self.setblocking(False)

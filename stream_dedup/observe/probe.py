@@ -102,7 +102,7 @@ def _token() -> str | None:
 
 
 def _setting(name: str) -> str | None:
-    return os.environ.get(f"STREAM_DEDUP_OBSERVE__{name}") or None
+    return os.environ.get(f"STREAM_DEDUP_OBSERVE__{name}", "").rstrip("\r\n") or None  # as settings/__init__.py
 
 
 def url_of(host: str, port: int | str, scheme: str = "http", path: str = "/healthz") -> str:

@@ -164,7 +164,8 @@ def _read_environment() -> dict[tuple[str, ...], str]:
             f"unknown setting in the environment: {', '.join(sorted(unknown))}{hint}; "
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
         )
-    return {_names_of(name): os.environ[name] for name in ours}
+    # A variable that was made of a file (`kubectl create secret --from-file`) ends as the file does.
+    return {_names_of(name): os.environ[name].rstrip("\r\n") for name in ours}
 
 
 _OF_SERVICE = re.compile(

@@ -35,7 +35,8 @@ class KafkaSettings(SecretTable):
     sasl_password: SecretStr | None = None
     """SASL password. Set it in the environment rather than in the file."""
     sasl_password_file: Path | None = None
-    """File with the SASL password, as Docker and Kubernetes mount secrets. Read again for each new client."""
+    """File with the SASL password, as Docker and Kubernetes mount secrets. Read again for each login: a rotation needs
+    no restart, and a worker whose login is refused waits for a new file."""
     sasl_oauth_token: SecretStr | None = None
     """Bearer token for OAUTHBEARER. It expires; a file can be replaced while the worker runs."""
     sasl_oauth_token_file: Path | None = None
@@ -51,6 +52,11 @@ class KafkaSettings(SecretTable):
     """Password of an encrypted private key."""
     ssl_key_password_file: Path | None = None
     """File with the password of the private key."""
+
+    @property
+    def login_is_in_file(self) -> bool:
+        """Whether the secret of the login may be replaced while a process runs."""
+        return bool(self.sasl_password_file or self.sasl_oauth_token_file)
 
     @property
     def uses_sasl(self) -> bool:
@@ -261,7 +267,7 @@ class ObserveSettings(SecretTable):
     enabled: bool = True
     """Serve the status page, /metrics, /healthz and /livez."""
     host: str = "127.0.0.1"
-    """Address to listen on. In a container: 0.0.0.0."""
+    """Address to listen on. In a container: `::`, which serves IPv4, too."""
     port: int = Field(9464, ge=0, le=65535)
     """Port. 0 takes a free one and logs it."""
     health_port: int | None = Field(None, ge=0, le=65535)

@@ -24,6 +24,7 @@ from stream_dedup.kafka.errors import (
     AuthorizationError,
     KafkaError,
     NodeNotReadyError,
+    SaslAuthenticationFailedError,
     error_text,
     is_throttled,
 )
@@ -108,7 +109,6 @@ class BrokerProbe:
         is_new = self._admin is None  # then a bootstrap server has answered just now
         if is_new:
             timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-            # Each time anew: a password may have been replaced, which the worker's own clients read from its file, too.
             self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
         try:
             self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
@@ -197,6 +197,9 @@ class BrokerWatch:
             return
         except AdvertisedError as error:
             self._reason, self._is_advertised = str(error.args[0]), True
+            return
+        except SaslAuthenticationFailedError as error:
+            self._reason, self._is_advertised = str(errors.translate(error, "logging in")), False
             return
         except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
             self._reason, self._is_advertised = error_text(error), False

@@ -30,7 +30,7 @@ from stream_dedup.kafka.errors import (
     error_text,
 )
 from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.resume import Committed, Note, group_command, out_of_range_message, truncated_message
+from stream_dedup.worker.resume import Committed, Note, offset_command, out_of_range_message, truncated_message
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -118,6 +118,11 @@ class Group:
     def assignment(self) -> frozenset[int]:
         """The partitions of this member."""
         return frozenset(place.partition for place in self._consumer.assignment())
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has a connection to any broker."""
+        return patches.is_connected(self._consumer)
 
     def partitions(self) -> frozenset[int]:
         """All partitions of the topic. Raises TransactionFailed while no broker knows them."""
@@ -214,16 +219,12 @@ class Group:
         if isinstance(error, OffsetOutOfRangeError):
             return self._out_of_range(error)
         if isinstance(error, CorruptRecordError):
-            positions: dict[int, int] = {}
-            with suppress(KafkaError):
-                positions = {
-                    place.partition: self._consumer.position(place, timeout_ms=0)
-                    for place in sorted(self._consumer.assignment())
-                }
+            # Without a whole header nothing says where its batch ends.
+            partition, behind = getattr(error, "damaged", ("PARTITION", "OFFSET"))
             return StreamError(
-                f"a record of {self._topic} cannot be read ({error_text(error)}), at or after these offsets: "
-                f"{positions}. Its bytes on the broker are damaged. To skip it, stop every member and run: "
-                f"{group_command(self._settings)}:PARTITION --reset-offsets --to-offset OFFSET --execute"
+                f"a record of {self._topic} cannot be read ({error_text(error)}): its bytes on the broker are damaged. "
+                "To skip its batch, stop every member and run: "
+                f"{offset_command(self._settings, str(behind), [partition])}"
             )
         return errors.translate(error, what)
 

@@ -172,8 +172,8 @@ class FailedRecords:
             return (
                 f"the record at offset {offset} of input partition {partition} has failed {self._failures} times in a "
                 f"row, now by itself ({error}). It is tried again, and blocks its partition. If you cannot remove the "
-                "cause, save the record's bytes and skip it: stop every member and run kafka-consumer-groups.sh with "
-                f"--reset-offsets --to-offset {offset + 1} for this partition alone"
+                "cause, save the record's bytes and skip it: stop every member and run: "
+                f"stream-dedup groups set-offset {offset + 1} --partitions {partition}"
             )
         return (
             f"{len(places)} records have failed {self._failures} times in a row ({error}), from partition/offset "

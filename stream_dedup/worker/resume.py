@@ -5,8 +5,8 @@ again. And where offsets are gone, the beginning of the input is right for a fir
 beside each offset (`Note`), and decides by the notes, by what the changelog holds, and by where the topics begin
 (`ResumeFacts`). Each error names the command that mends it. Nothing here asks Kafka.
 
-Offsets that a person sets (kafka-consumer-groups.sh --reset-offsets) have no note and are always believed: this is how
-a person says where to resume.
+Offsets that a person sets (`groups set-offset`, kafka-consumer-groups.sh) have no note and are always believed: this
+is how a person says where to resume.
 """
 
 import logging
@@ -125,7 +125,7 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
         raise TopicError(
             f"offsets in {settings.topics.changelog} belong to {task_summary.topic}, and this worker reads {topic}. To "
             "read it and keep the originals remembered so far, say where to begin, with every member stopped: "
-            f"{_reset_command(settings, missing, facts)} --to-earliest --execute; to begin anew, set another "
+            f"{_reset_command(settings, 'earliest', missing, facts)}; to begin anew, set another "
             "[kafka] group_id and [topics] changelog"
         )
     if foreign or (missing and task_summary is not None and task_summary.topic_id != facts.input_id):
@@ -230,8 +230,8 @@ def check_output(settings: Settings, last: Note | None) -> None:
     raise TopicError(
         f"the group {settings.kafka.group_id} writes to {last.output}, and here [topics] output is {output}. If "
         "another deployment uses the group, give this one a [kafka] group_id and a [topics] changelog of its own. If "
-        f"the output was changed on purpose, confirm it, with every member stopped: {group_command(settings)} "
-        "--reset-offsets --to-current --execute"
+        f"the output was changed on purpose, confirm it, with every member stopped: "
+        f"{offset_command(settings, 'current')}"
     )
 
 
@@ -247,8 +247,8 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
         f"the group {settings.kafka.group_id} keeps its memory in {last.changelog}, and here [topics] changelog is "
         f"{changelog}, which lacks what was committed: copies would go out once more. All members of a group need the "
         "same. If it was changed on purpose, fill a new topic with `stream-dedup migrate` first (scope global); or, to "
-        f"begin with what {changelog} holds, confirm it, with every member stopped: {group_command(settings)} "
-        "--reset-offsets --to-current --execute"
+        f"begin with what {changelog} holds, confirm it, with every member stopped: "
+        f"{offset_command(settings, 'current')}"
     )
 
 
@@ -271,7 +271,7 @@ def recreated_message(settings: Settings, partitions: Iterable[int], facts: Resu
     return (
         f"{settings.topics.input} was deleted and created anew since the group's offsets were committed: they belong "
         "to the former topic, and would skip records of this one. Say where to begin, with every member stopped: "
-        f"{_reset_command(settings, partitions, facts)} --to-earliest --execute"
+        f"{_reset_command(settings, 'earliest', partitions, facts)}"
     )
 
 
@@ -285,10 +285,7 @@ def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, 
         else:
             cause = f"partition {partition} ends at {end}, and offset {wanted} comes next: the cluster has lost its end"
             to, effect = end, "records written since below that offset are skipped"
-        lines.append(
-            f"{cause}. To resume at {to}: {group_command(settings)}:{partition} --reset-offsets --to-offset {to} "
-            f"--execute; {effect}"
-        )
+        lines.append(f"{cause}. To resume at {to}: {offset_command(settings, str(to), [partition])}; {effect}")
     return (
         f"{settings.topics.input} no longer has the records that come next. With every member stopped, the other "
         "partitions stay as they are:\n  " + "\n  ".join(lines)
@@ -301,14 +298,14 @@ def truncated_message(settings: Settings, cut: Mapping[int, int | None]) -> str:
     """
     lines = []
     for partition, end in sorted(cut.items()):
-        where, to = f"from offset {end} on", f"--to-offset {end}"
+        where, to = f"from offset {end} on", str(end)
         effect = "; no record is skipped, and what its producer sends again is judged as a copy"
         if end is None:
-            where, to = "at its end", "--to-datetime TIME"
-            effect = f" (TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00.000)"
+            where, to = "at its end", "TIME"
+            effect = f" (TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00Z)"
         lines.append(
             f"partition {partition} has lost records {where} that were read and went out; what stands there now was "
-            f"not read. To read it: {group_command(settings)}:{partition} --reset-offsets {to} --execute{effect}"
+            f"not read. To read it: {offset_command(settings, to, [partition])}{effect}"
         )
     return (
         f"{settings.topics.input} is not the log that was read: a broker was restored from an older copy, or a replica "
@@ -326,22 +323,20 @@ def _offsets_lost(settings: Settings, partitions: Iterable[int], facts: ResumeFa
         f"{settings.kafka.group_id} has none (brokers drop those of a group without members, after seven days by "
         f"default), and neither has the changelog. From the beginning everything would "
         "go out again. Say where to resume, with every member stopped: "
-        f"{_reset_command(settings, partitions, facts)} --to-datetime TIME --execute "
-        f"(TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00.000; or --to-earliest, to "
-        "judge all of the input again, or --to-latest)"
+        f"{_reset_command(settings, 'TIME', partitions, facts)} "
+        f"(TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00Z; or earliest, to judge "
+        "all of the input again, or latest)"
     )
 
 
-def _reset_command(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None) -> str:
+def _reset_command(settings: Settings, to: str, partitions: Iterable[int], facts: ResumeFacts | None) -> str:
     """The command that resets these partitions and leaves the others alone."""
     chosen = sorted(partitions)
     is_all = facts is None or (set(chosen) == facts.partitions and not facts.group_has_others)
-    return f"{group_command(settings)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
+    return offset_command(settings, to, () if is_all else chosen)
 
 
-def group_command(settings: Settings) -> str:
-    """The beginning of a command about the group's offsets of the input topic."""
-    return (
-        f"kafka-consumer-groups.sh --bootstrap-server {settings.kafka.bootstrap_servers} "
-        f"--group {settings.kafka.group_id} --topic {settings.topics.input}"
-    )
+def offset_command(settings: Settings, to: str, partitions: Iterable[object] = ()) -> str:
+    """The command that sets the group's offsets of these partitions of the input, or of all."""
+    chosen = ",".join(map(str, partitions))
+    return f"stream-dedup groups set-offset {to}{chosen and f' --partitions {chosen}'}{settings.config_option}"

@@ -7,17 +7,17 @@ or altered so that it loses records. And it reports what the worker waits for (k
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from stream_dedup.errors import Stalled, StreamError, TopicError
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.cluster import Look, Wait, look
+from stream_dedup.kafka.cluster import Look, Wait, look, looker
 from stream_dedup.kafka.topics import Topic, problems, shortened
 from stream_dedup.worker.cluster_watch import Question
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.resume import Committed, Note, check_output, group_command, last_of, recreated_message
+from stream_dedup.worker.resume import Committed, Note, check_output, last_of, recreated_message
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,11 @@ _LONG_SECONDS = 5.0
 # open from checkpoint to checkpoint, and none of these is ever long here.
 _PRODUCER_SECONDS = 60.0
 _LOG_AGAIN_SECONDS = 60.0
+# A fetch answers within .1 s, and a quota of the brokers delays it by some ten seconds.
+_RECORDS_SECONDS = 30.0
+_LONG = {Wait.PRODUCERS: _PRODUCER_SECONDS, Wait.RECORDS: _RECORDS_SECONDS}
+# An answer that is older says nothing about now.
+_FRESH_SECONDS = 3 * _CHECK_SECONDS
 
 
 class Waits:
@@ -56,7 +61,7 @@ class Waits:
                 log.info("the wait for %s is over", wait, extra={"kind": wait})
         for wait, (since, reason) in waits.items():
             seconds = now - since
-            is_long = seconds >= (_PRODUCER_SECONDS if wait is Wait.PRODUCERS else _LONG_SECONDS)
+            is_long = seconds >= _LONG.get(wait, _LONG_SECONDS)
             self._reported.add(wait)
             self._observer.waiting(wait, seconds, f"for {seconds:.0f} s {reason}" if is_long else "")
             if is_long and now - self._logged.get(wait, float("-inf")) >= _LOG_AGAIN_SECONDS:
@@ -76,13 +81,18 @@ class TopicWatch:
         self._problems: set[str] = set()  # of the last answer, and those that were said
         self._said: set[str] = set()
         self._question = Question(
-            lambda: context.thread("topic-watch"), lambda: self._ask, _CHECK_SECONDS, 2 * context.call_timeout
+            lambda: context.thread("topic-watch"), self._new_ask, _CHECK_SECONDS, 2 * context.call_timeout
         )
         self._ids: dict[str, str] = {}
         self._misses = 0
         self.committed: Mapping[int, Committed] = {}  # the group's offsets in the last answer
         self.opening: Collection[str] = ()  # the transactional ids of tasks that are not open
         self.joining_since: float | None = None  # when this member was last no member of the group
+        self.is_connected = True  # the consumer, to any broker
+        self.taken: Mapping[int, int] = {}  # partition of an open task -> the offset up to which it was polled
+        self._untaken: dict[tuple[int, int], float] = {}  # such an offset that has records behind it -> since when
+        self._answered_at = float("-inf")
+        self._unopened: frozenset[str] = frozenset()  # transactional ids whose coordinator was missing when last asked
         self._waits = Waits(context.observer)
         self._seen = Look({})
         self._since: dict[Any, float] = {}  # what is missing -> since when
@@ -122,6 +132,7 @@ class TopicWatch:
             return None
         except StreamError:  # Kafka is away, which the worker itself reports
             return None
+        self._answered_at = now
         change = self._compare(self._seen.topics)
         if Wait.GROUP not in self._seen.waits:
             offsets = self._seen.committed.items()
@@ -150,10 +161,18 @@ class TopicWatch:
         self._compare(self._context.call(self._question.calls, "asking for the topics", self._ask).topics)
 
     def end(self) -> None:
-        self._question.calls.end()
+        self._question.calls.end(self._kept.close)
+
+    def _new_ask(self) -> Callable[[], Look]:
+        self._kept = looker(self._context.settings, self._context.runtime)
+        return self._ask
 
     def _ask(self) -> Look:
-        return look(self._context.settings, self.opening, self._context.runtime)
+        # A member that has given its role up for want of a coordinator still waits for it.
+        ids = self._unopened | frozenset(self.opening)
+        seen = look(self._context.settings, ids, self._kept)
+        self._unopened = ids if Wait.TRANSACTIONS in seen.waits else frozenset()
+        return seen
 
     def _report_waits(self, now: float) -> None:
         settings, seen = self._context.settings, self._seen
@@ -169,15 +188,31 @@ class TopicWatch:
         if self.joining_since is not None and Wait.GROUP not in waits:
             waits[Wait.GROUP] = (
                 f"the group {settings.kafka.group_id} has not taken this member in: a rebalance waits for a member "
-                "that does not come back. It lists its members by: "
-                f"{group_command(settings).partition(' --topic')[0]} --describe --members"
+                f"that does not come back. It lists its members by: stream-dedup groups show{settings.config_option}"
             )
             known[Wait.GROUP] = self.joining_since
+        is_fresh = now - self._answered_at < _FRESH_SECONDS
+        if is_fresh and not self.is_connected:
+            away = ", ".join(errors.UNREACHED.recent(client.client_id(settings)).values())
+            waits[Wait.BROKERS] = (
+                f"the consumer has no connection to any broker, although one answers the watch; {away or _LOOK}. It "
+                f"asks {settings.kafka.bootstrap_servers} for the brokers again"
+            )
+            known[Wait.BROKERS] = self._since.get(Wait.BROKERS, now)
         self._since = known
         lasting = {wait: (known[wait], waits[wait]) for wait in Wait if wait in waits}
         if seen.held:
             oldest = min(seen.held, key=known.__getitem__)
             lasting[Wait.PRODUCERS] = known[oldest], seen.held[oldest]
+        behind = {(number, at) for number, at in self.taken.items() if is_fresh and at < seen.ends.get(number, 0)}
+        self._untaken = {place: self._untaken.get(place, now) for place in behind}
+        if behind and not lasting:
+            number, at = oldest = min(self._untaken, key=self._untaken.__getitem__)
+            reason = (
+                f"records of {settings.topics.input} wait in partition {number} from offset {at} on, and this member "
+                f"takes none, for no reason that it knows; {_LOOK}, and restart this member if it goes on"
+            )
+            lasting[Wait.RECORDS] = self._untaken[oldest], reason
         self._waits.report(now, lasting)
 
     def _compare(self, topics: Mapping[str, Topic]) -> str | None:

@@ -20,6 +20,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import (
     Fenced,
     Interrupted,
+    LoginRefused,
     Outdated,
     RecordsGone,
     RegistryAway,
@@ -83,6 +84,7 @@ class Worker:
         self._settings = settings
         self._observer = observer or Observer()
         self._is_global = settings.worker.is_global
+        self._retryable = (*_RETRYABLE, LoginRefused) if settings.kafka.login_is_in_file else _RETRYABLE
         self._runtime, self._monotonic = runtime, runtime.monotonic
         self._context = WorkerContext(settings, self._observer, runtime, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
@@ -110,10 +112,10 @@ class Worker:
                     self._iterate()
                 except Interrupted:
                     continue
-                except _RETRYABLE as error:
+                except self._retryable as error:
                     self._back_off(error)
                 except RecordsGone:
-                    with suppress(*_RETRYABLE):
+                    with suppress(*self._retryable):
                         self._watch.check_now()  # raises TopicError if the cause is that the input was recreated
                     raise
             self._commit_last_positions()
@@ -146,8 +148,12 @@ class Worker:
             self._watch.joining_since = None
         elif self._watch.joining_since is None:
             self._watch.joining_since = self._last_poll
+        positions = {} if waiting or failed is not None else self._group.positions()
+        taking = {number for task, _ in self._open_tasks() for number in task.partitions}
+        self._watch.taken = {number: offset for number, offset in positions.items() if number in taking}
+        self._watch.is_connected = self._group.is_connected
         if not waiting:
-            self._dispatch(self._group, polled, {} if failed is not None else self._group.positions())
+            self._dispatch(self._group, polled, positions)
         if failed is not None:
             self._each(Pipeline.finish)
             raise failed
@@ -271,7 +277,7 @@ class Worker:
 
     def _commit_last_positions(self) -> None:
         """Commit positions before a stop, which may outlast the retention of a control record."""
-        with suppress(*_RETRYABLE):
+        with suppress(*self._retryable):
             self._each(Pipeline.finish)
             if self._applied_change < 0 or not is_member(self._membership):
                 return
@@ -294,7 +300,7 @@ class Worker:
             return
         try:
             committed = method(task.pipeline, *arguments)
-        except _RETRYABLE as error:
+        except self._retryable as error:
             self._task_failed(task, error)
         except BaseException as error:
             task.close_pipeline(str(error))
@@ -321,7 +327,7 @@ class Worker:
                 continue
             try:
                 is_new = task.advance(group)
-            except _RETRYABLE as error:
+            except self._retryable as error:
                 self._task_failed(task, error)
                 continue
             if is_new:
@@ -346,7 +352,7 @@ class Worker:
             try:
                 if task.follow(self._watch.changelog_id):
                     self._standby_retry.succeeded()
-            except _RETRYABLE as error:
+            except self._retryable as error:
                 self._observer.error(error, self._standby_retry.failed(error, self._last_poll))
         if (store := task.standby_store) is not None:
             self._observer.standby_progress(task.name, *store.lag)

@@ -8,6 +8,7 @@ Spark, a terminal), a stand-in that records what arrives there.
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -265,7 +266,31 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "kafka.topics.create_topics", lambda: ["other"])
+    _answer(patch, "kafka.topics.fix_topics", lambda: ["other: retention.ms is 1"])
     _answer(patch, "kafka.topics.check_topics", lambda: {"news.raw": Topic(3, {}), "other": Topic(3, {})})
+
+
+def _groups(patch: pytest.MonkeyPatch) -> None:
+    view = SimpleNamespace(state="Empty", members=[("c", "h")], offsets={0: (1, 2)})
+    _answer(patch, "kafka.groups.show", lambda: view)
+    reset = SimpleNamespace(deleted={"other": 3}, offsets={0: 5})
+    _answer(patch, "kafka.groups.reset", lambda: reset)
+    _answer(patch, "kafka.groups.set_offsets", lambda: {0: 5})
+
+
+def _tail(patch: pytest.MonkeyPatch) -> None:
+    from stream_dedup.worker.tail import Line
+
+    def tail(settings: Any, topic: str, since: int, _: object, *, follows: bool) -> list[Line]:
+        reach(settings.kafka.bootstrap_servers, topic, round((time.time() * 1000 - since) / 1e6), follows)
+        return [Line(0, "update", "b", "Ferry runs again", "of a")]
+
+    patch.setattr("stream_dedup.worker.tail.tail", tail)
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+
+
+def _copy(patch: pytest.MonkeyPatch) -> None:
+    _answer(patch, "worker.copy_changelog.copy", lambda: 3)
 
 
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
@@ -477,6 +502,11 @@ TABLE: dict[str, dict[str, Mode]] = {
         nothing_to_create=Mode("", "--partitions 7", _no_new_topics),
     ),
     "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "topics fix": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "reset": {"Kafka": Mode("", "--config kafka.toml; --to latest; --confirm", _groups)},
+    "tail": {"topic": Mode("", "--config kafka.toml; --since 2h; --once; --json", _tail)},
+    "groups show": {"Kafka": Mode("", "--config kafka.toml", _groups)},
+    "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},
     "state inspect": _modes(
         "--json",
         directory=Mode("dir", "--config seed.toml", before=_FILTERED),
@@ -486,6 +516,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         "directory": Mode("dir", "--config seed.toml", before=_FILTERED),
         "topic": Mode("", "--config kafka.toml", _changelog),
     },
+    "state copy": {"topic": Mode("kafka.toml", "--config kafka.toml", _copy)},
     "config show": {"settings": Mode("", "--config kafka.toml; --json")},
     "config reference": {},
     "config metrics": {},

@@ -27,6 +27,7 @@ NOT_RUN = {
     "kafka-": "needs a cluster and Kafka's tools",
     "--bootstrap": "needs a cluster",
     "topics create": "needs a cluster",
+    "stream-dedup groups": "needs a cluster",
     "stream-dedup run": "needs a cluster",
     "stream-dedup migrate": "needs a cluster",
     "stream-dedup trial": "needs a cluster",

@@ -1,5 +1,6 @@
 """The manifests: valid for old and new clusters, without rights, never both members down, secrets by reference."""
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -13,6 +14,7 @@ import yaml
 from stream_dedup.feeds.web import is_public
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
+from stream_dedup.kafka.topics import Topic, new_config, problems, topic_names
 from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.worker.worker import STOP_SECONDS
@@ -20,7 +22,7 @@ from tests.deploy.files import DEPLOY, KUBERNETES, dockerfile, documents, kustom
 
 LABEL = {"app.kubernetes.io/name": "stream-dedup"}
 # Kinds of an external operator, which have no schema in Kubernetes.
-FOREIGN_KINDS = {"ServiceMonitor"}
+FOREIGN_KINDS = {"ServiceMonitor", "PrometheusRule"}
 
 
 def pod() -> dict[str, Any]:
@@ -105,7 +107,8 @@ def test_nothing_but_a_tmp_in_memory_can_be_written() -> None:
 
 
 def test_the_monitor_selects_the_service_and_sets_the_job_name_of_the_rules() -> None:
-    monitor, service = manifest("ServiceMonitor")["spec"], manifest("Service")
+    [found] = documents(KUBERNETES / "monitoring" / "scrape" / "servicemonitor.yaml")
+    monitor, service = found["spec"], manifest("Service")
     assert service["metadata"]["labels"].items() >= monitor["selector"]["matchLabels"].items()
     assert service["metadata"]["labels"][monitor["jobLabel"]] == "stream-dedup"
     [endpoint], [port] = monitor["endpoints"], service["spec"]["ports"]
@@ -124,7 +127,7 @@ def test_the_settings_are_valid_and_every_variable_is_a_setting() -> None:
     settings = load_settings(KUBERNETES / "stream-dedup.toml")
     ports = {port["name"]: port["containerPort"] for port in worker()["ports"]}
     assert ports == {"metrics": settings.observe.port, "health": settings.observe.probed_port}
-    for entry in worker()["env"]:
+    for entry in worker().get("env", ()):
         assert entry["name"].startswith(PREFIX)
         assert is_setting(entry["name"])
 
@@ -132,11 +135,47 @@ def test_the_settings_are_valid_and_every_variable_is_a_setting() -> None:
 def test_secrets_come_only_by_reference() -> None:
     for entry in manifests():
         assert entry["kind"] != "Secret"
-    for entry in worker()["env"]:
+    for entry in worker().get("env", ()):
         assert "value" not in entry
         assert "secretKeyRef" in entry["valueFrom"]
     [example] = documents(KUBERNETES / "secret.example.yaml")
     assert set(example["stringData"].values()) == {""}
+    mounted = {entry["name"]: entry["secret"]["secretName"] for entry in pod()["volumes"] if "secret" in entry}
+    assert example["metadata"]["name"] == mounted["login"], "as a file, which a rotation replaces"
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.37"])
+def test_the_job_creates_the_topics_with_the_settings_of_the_workers(version: str) -> None:
+    [job] = documents(KUBERNETES / "topics" / "job.yaml")
+    kubernetes_validate.validate(job, version, strict=True)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["topics", "create"]
+    paths = {mount["name"]: mount["mountPath"] for mount in worker()["volumeMounts"]}
+    assert {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]} == paths
+    assert container["securityContext"] == worker()["securityContext"]
+    assert job["spec"]["template"]["spec"]["securityContext"] == pod()["securityContext"]
+
+
+def test_the_objects_of_strimzi_are_the_topics_and_rights_that_the_worker_needs() -> None:
+    settings = load_settings(KUBERNETES / "stream-dedup.toml")
+    objects = documents(KUBERNETES / "strimzi" / "kafka.yaml")
+    topics = {one["spec"]["topicName"]: one["spec"] for one in objects if one["kind"] == "KafkaTopic"}
+    names = topic_names(settings)
+    assert topics.keys() == set(names)
+    source = Topic(topics[settings.topics.input]["partitions"], as_config(topics[settings.topics.input]))
+    assert problems(settings, {name: Topic(spec["partitions"], as_config(spec)) for name, spec in topics.items()}) == []
+    for name in names[1:]:
+        wanted = new_config(settings, name, source)
+        assert as_config(topics[name]).items() >= wanted.items(), wanted
+    [user] = [one for one in objects if one["kind"] == "KafkaUser"]
+    rights = {rule["resource"]["name"]: set(rule["operations"]) for rule in user["spec"]["authorization"]["acls"]}
+    assert rights[settings.kafka.group_id] == {"Read"}
+    assert rights[f"{settings.kafka.group_id}-"] == {"Write"}
+    assert {name for name in names if "DescribeConfigs" in rights[name]} == set(names)
+
+
+def as_config(spec: dict[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in spec["config"].items()}
 
 
 def test_the_egress_of_feeds_is_a_wall_of_what_the_program_itself_asks() -> None:
@@ -161,6 +200,18 @@ def test_the_egress_of_feeds_is_a_wall_of_what_the_program_itself_asks() -> None
     assert passes(ip_address("2606:4700::1111"))
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, which builds overlays")
+def test_monitoring_is_a_component_whose_labels_are_set_in_one_place() -> None:
+    assert not FOREIGN_KINDS & {entry["kind"] for entry in manifests()}, "the base needs no CRDs"
+    built = list(yaml.safe_load_all(kustomized(DEPLOY / "monitored")))
+    operator = [entry for entry in built if entry["kind"] in FOREIGN_KINDS]
+    assert {entry["kind"] for entry in operator} == FOREIGN_KINDS
+    assert {entry["metadata"]["labels"]["release"] for entry in operator} == {"kube-prometheus-stack"}
+    [dashboard] = [entry for entry in built if entry["metadata"]["name"] == "stream-dedup-dashboard"]
+    kubernetes_validate.validate(dashboard, "1.31", strict=True)
+    assert json.loads(dashboard["data"]["stream-dedup.json"])["panels"]
+
+
 # -- two groups in one namespace -------------------------------------------------------------------------------------
 
 GROUPS = sorted(path.parent for path in (DEPLOY / "two-groups").glob("*/kustomization.yaml"))
@@ -178,7 +229,8 @@ def test_two_groups_share_no_topic_and_no_group_id() -> None:
 def test_two_groups_in_one_namespace_select_their_own_pods_only() -> None:
     built = list(yaml.safe_load_all(kustomized(DEPLOY / "two-groups")))
     kinds = Counter(entry["kind"] for entry in built)
-    assert kinds.pop("Namespace") == 1
+    assert kinds.pop("Namespace") == kinds.pop("PrometheusRule") == 1
+    assert kinds.pop("ConfigMap") == len(GROUPS) + 1, "the dashboard is for all groups"
     assert set(kinds.values()) == {len(GROUPS)}, kinds
     for entry in built:
         if entry["kind"] not in FOREIGN_KINDS:

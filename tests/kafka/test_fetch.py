@@ -208,3 +208,19 @@ def test_every_codec_is_read(make: Make) -> None:
     came = assert_exactly_once(settings, sent)
     values = {one.key: one.value for one in (*came.output, *came.duplicates)}
     assert values == {one.key: one.value for one in sent}
+
+
+@pytest.mark.parametrize("last", [2, 900])
+def test_a_damaged_batch_says_where_the_next_one_begins(last: int) -> None:
+    """`last`: the offset of its end that the damaged header names, counted from its beginning."""
+    damaged = bytearray(batch_of(0, [(1, b"k", b"v", [])] * 3, base=40))
+    damaged[-1] ^= 1
+    struct.pack_into(">i", damaged, DefaultRecordBatch.ATTRIBUTES_OFFSET + 2, last)
+    data = (
+        batch_of(0, [(1, b"k", b"v", [])] * 2, base=38) + bytes(damaged) + batch_of(0, [(1, b"k", b"v", [])], base=43)
+    )
+    parts = FastPartitionRecords(38, PLACE, MemoryRecords(data), isolation_level=IsolationLevel.READ_COMMITTED)
+    assert [record.offset for record in parts.take()] == [38, 39]
+    with pytest.raises(kafka_errors.CorruptRecordError) as caught:
+        parts.take()
+    assert caught.value.damaged == (PLACE.partition, 43)

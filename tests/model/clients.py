@@ -39,6 +39,7 @@ class _Client:
         self.broker = broker
         self.simulation = broker.simulation
         self.process: Process = broker.simulation.current.process
+        self._manager = SimpleNamespace(_conns={1: SimpleNamespace(connected=True)})
 
     def call(self, api: str, place: TopicPartition | None = None, effect: Callable[[], Any] = lambda: None) -> Any:
         """Make a request, which takes a while, and may meet a fault, before it has its effect or after it."""
@@ -467,6 +468,9 @@ class Admin:
             return {"error_code": 3, "name": name, "topic_id": None, "partitions": []}
         partitions = [{"error_code": 0, "partition_index": i, "leader_id": 0} for i in range(len(topic.logs))]
         return {"error_code": 0, "name": name, "topic_id": topic.id, "partitions": partitions}
+
+    def describe_cluster(self) -> dict[str, Any]:
+        return {"brokers": [{"broker_id": 0}]}
 
     def api_versions(self) -> dict[Any, tuple[int, int]]:
         return dict.fromkeys(ApiKey, (0, 10))

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from deploy.grafana import build
+from deploy.prometheus import build as prometheus_build
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
 from tests.harness.feed import Load
@@ -73,6 +74,20 @@ def test_promtool_accepts_configuration_and_rules(prometheus_there: None, tmp_pa
     short = tmp_path / "rules.yml"
     short.write_text(shortened(RULES.read_text("utf-8")), "utf-8")
     assert "SUCCESS" in promtool("check", "rules", str(short))
+
+
+def test_the_operator_gets_the_same_rules_with_absolute_runbooks(prometheus_there: None, tmp_path: Path) -> None:
+    spec = yaml.safe_load(prometheus_build.prometheus_rule())["spec"]
+    rules = tmp_path / "rules.yml"
+    rules.write_text(yaml.safe_dump(spec), "utf-8")
+    assert "SUCCESS" in promtool("check", "rules", str(rules))
+    of_the_file = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    assert [group["name"] for group in spec["groups"]] == [group["name"] for group in of_the_file]
+    urls = [
+        rule["annotations"]["runbook_url"] for group in spec["groups"] for rule in group["rules"] if "alert" in rule
+    ]
+    assert all(url.startswith(f"{prometheus_build.RUNBOOKS}deploy/alerts.md#") for url in urls)
+    assert prometheus_build.RUNBOOKS.startswith("https://")
 
 
 @pytest.mark.slow

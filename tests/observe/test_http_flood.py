@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from stream_dedup.observe import listener
-from stream_dedup.observe.listener import most_connections
+from stream_dedup.observe.listener import ANY, Listener, most_connections
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
 from tests.certificates import Authority
@@ -153,3 +153,16 @@ def test_the_limit_of_connections_follows_from_that_of_descriptors(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (descriptors, descriptors))
     assert most_connections() == most
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "::1"])
+def test_all_addresses_are_those_of_ipv6_and_ipv4(client: str) -> None:
+    listener = Listener(ANY, 0, 8)
+    try:
+        socket.create_connection((client, listener.getsockname()[1]), timeout=5).close()
+    except OSError as error:
+        if client == "::1" and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            pytest.skip("this machine has no IPv6")
+        raise
+    finally:
+        listener.close()

@@ -174,7 +174,7 @@ class Day:
         for member in self._members:
             member.kill()
         log = self._members[1].log()
-        found = re.findall(rf"--topic {topic}:0 --reset-offsets --to-offset (\d+) --execute", log)
+        found = re.findall(r"set-offset (\d+) --partitions 0", log)
         assert found, log[-3000:]
         set_offsets(self._settings, {0: int(found[-1])})
         self.figures.cut_away = len(self._known) - len(read_all(self._settings, topic))

@@ -252,7 +252,7 @@ class Round:
                 if not (is_drained and is_drained_again and self._ends()[partition] > before[partition]):
                     return False
                 fed = self._fed()
-                refusal = Refusal(("RecordsGone",), topic, (f"{topic}:{partition} --reset-offsets --to-offset ",))
+                refusal = Refusal(("RecordsGone",), topic, (f" --partitions {partition}",))
                 restore = partial(copy_while_stopped, node, snapshot, stored)
                 happened = self.team.stop_refusing(refusal, restore, PATIENCE)
                 self._end_span(fed)

@@ -14,7 +14,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
-from tests.deploy.files import DEPLOY, ROOT
+from tests.deploy.files import ROOT
 from tests.harness.check import assert_exactly_once, from_scratch, read_all
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import administrator, make_settings, ready
@@ -38,7 +38,7 @@ def copied(source: Settings, target: Settings, folder: Path) -> subprocess.Compl
             f'[kafka]\nbootstrap_servers = "{one.kafka.bootstrap_servers}"\n'
             f'[topics]\nchangelog = "{one.topics.changelog}"\n'
         )
-    command = [sys.executable, str(DEPLOY / "copy_changelog.py"), *map(str, files)]
+    command = [sys.executable, "-m", "stream_dedup", "state", "copy", str(files[1]), "--config", str(files[0])]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -76,7 +76,7 @@ def test_a_lost_changelog_is_restored_from_its_copy(
     sent += feed(second, records[240 + lacks :])
     if lacks:
         message = fails(second, f"is {second.topics.changelog}, which lacks what was committed", TopicError)
-        assert "--reset-offsets --to-current --execute" in message
+        assert "groups set-offset current" in message
         with administrator(second) as admin:
             reset_offsets(admin, second, {0: 240 + lacks})
     run_until(second, 420 - 240 - lacks)

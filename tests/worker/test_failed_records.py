@@ -58,7 +58,7 @@ def work(failed: FailedRecords, some: Sequence[Any], fails: Fails, most: int) ->
             [(records(6, 7), LASTING)] * 3 + [(records(7), Refused("no", [0]))],
             "found after 4 failures in a row: no. It becomes a dead letter; partition/offset: 0/7",
         ),
-        ([(records(7), Refused("no", [0]))] * 3, "--to-offset 8"),
+        ([(records(7), Refused("no", [0]))] * 3, "set-offset 8 --partitions 0"),
         ([(records(5, 6, 7), Refused("no", [0, 2]))], None),
     ],
 )

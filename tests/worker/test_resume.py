@@ -24,7 +24,7 @@ INPUT = SETTINGS.topics.input
 HOUR, DAY = 3_600_000, 24 * 3_600_000
 NOW = 1_700_000_000_000
 CURRENT = Note("input-1", "changelog-1", NOW - HOUR, SETTINGS.topics.output)
-COMMAND = f"kafka-consumer-groups.sh --bootstrap-server broker:9092 --group group --topic {INPUT}"
+COMMAND = "stream-dedup groups set-offset"
 
 
 def committed(offset: int, **other: Any) -> Committed:
@@ -84,8 +84,8 @@ def test_blocks_and_commits_without_notes_are_trusted() -> None:
 def test_offsets_of_a_topic_that_was_recreated_are_refused(found: ResumeFacts) -> None:
     with pytest.raises(TopicError, match="was deleted and created anew") as caught:
         resume_offsets(SETTINGS, found)
-    part = ":1" if found.committed.keys() == {0, 1} and found.committed[0] == committed(5) else ""
-    assert f"{COMMAND}{part} --reset-offsets --to-earliest --execute" in str(caught.value)
+    part = " --partitions 1" if found.committed.keys() == {0, 1} and found.committed[0] == committed(5) else ""
+    assert f"{COMMAND} earliest{part}" in str(caught.value)
 
 
 def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_trusted() -> None:
@@ -93,7 +93,7 @@ def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_tr
     with pytest.raises(TopicError, match=r"belong to other\.raw"):
         resume_offsets(SETTINGS, facts(restored=foreign))
     assert resume_offsets(SETTINGS, facts({0: Committed(0), 1: Committed(3)}, restored=foreign)) == {0: 0, 1: 3}
-    with pytest.raises(TopicError, match=r":1 --reset-offsets"):
+    with pytest.raises(TopicError, match=r"set-offset .* --partitions 1"):
         resume_offsets(SETTINGS, facts({0: Committed(0)}, restored=foreign))
 
 
@@ -109,8 +109,8 @@ def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_tr
 def test_without_any_offsets_a_task_that_has_run_before_does_not_start(found: ResumeFacts) -> None:
     with pytest.raises(StreamError, match="to resume at") as caught:
         resume_offsets(SETTINGS, found)
-    part = ":3" if found.group_has_others else ""
-    assert f"{COMMAND}{part} --reset-offsets --to-datetime" in str(caught.value)
+    part = " --partitions 3" if found.group_has_others else ""
+    assert f"{COMMAND} TIME{part}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_group_of_a_deployment_with_another_output_is_refused() -> None:
     resume_offsets(SETTINGS, facts({0: committed(3), 1: committed(2)}))
     former = committed(2, output=other, at=NOW - 2 * HOUR)
     resume_offsets(SETTINGS, facts({0: committed(3), 1: former}))  # confirmed since
-    with pytest.raises(TopicError, match=f"writes to {other}, and here .* is {own}.*--reset-offsets --to-current"):
+    with pytest.raises(TopicError, match=f"writes to {other}, and here .* is {own}.*set-offset current"):
         resume_offsets(SETTINGS, facts({0: committed(3, at=NOW - 2 * HOUR), 1: committed(2, output=other)}))
 
 
@@ -142,11 +142,11 @@ def test_every_deleted_range_has_a_command_of_its_own() -> None:
         resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(5)}, beginnings={0: 5, 1: 9}))
     message = str(caught.value)
     assert "offsets 5 to 8 of partition 1" in message
-    assert f"{COMMAND}:1 --reset-offsets --to-offset 9 --execute" in message
+    assert f"{COMMAND} 9 --partitions 1" in message
     assert f"{COMMAND}:0" not in message
     message = out_of_range_message(SETTINGS, {0: (5, 7, 9), 2: (30, 0, 20)})
-    assert f"{COMMAND}:0 --reset-offsets --to-offset 7 --execute" in message
-    assert f"{COMMAND}:2 --reset-offsets --to-offset 20 --execute" in message
+    assert f"{COMMAND} 7 --partitions 0" in message
+    assert f"{COMMAND} 20 --partitions 2" in message
     assert "partition 2 ends at 20, and offset 30 comes next" in message
 
 
@@ -223,5 +223,5 @@ def test_a_changelog_that_ends_before_what_was_committed_with_it_is_reported() -
 def test_a_cut_partition_has_a_command_of_its_own() -> None:
     message = truncated_message(SETTINGS, {0: 10, 2: None})
     assert "partition 0 has lost records from offset 10 on that were read and went out" in message
-    assert f"{COMMAND}:0 --reset-offsets --to-offset 10 --execute" in message
-    assert f"{COMMAND}:2 --reset-offsets --to-datetime TIME --execute" in message
+    assert f"{COMMAND} 10 --partitions 0" in message
+    assert f"{COMMAND} TIME --partitions 2" in message

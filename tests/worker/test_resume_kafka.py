@@ -78,7 +78,7 @@ def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(se
     recreate(admin, settings.topics.input)
     sent += feed(settings, others(40))
     message = fails(settings, "was deleted and created anew", TopicError)
-    assert f"--topic {settings.topics.input} --reset-offsets --to-earliest --execute" in message
+    assert "groups set-offset earliest" in message
     reset_offsets(admin, settings, {0: 0})
     run_until(settings, 40)
     assert_exactly_once(settings, sent)
@@ -130,7 +130,7 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
         first.wait_judged(30)
         message = fails(second, expected, TopicError)
         assert "give this one a [kafka] group_id and a [topics] changelog of its own" in message
-        assert f"--topic {settings.topics.input} --reset-offsets --to-current --execute" in message
+        assert "groups set-offset current" in message
         sent += feed(settings, others(10))
         first.wait_judged(40)
     assert_exactly_once(settings, sent)
@@ -155,7 +155,7 @@ def test_a_member_with_another_changelog_is_refused(settings: Settings, topic_na
     with running(settings) as first:
         first.wait_judged(30)
         message = fails(second, expected, TopicError)
-        assert f"--topic {settings.topics.input} --reset-offsets --to-current --execute" in message
+        assert "groups set-offset current" in message
         again = [(b"again-" + key, value) for key, value in made_up(30)]
         feed(settings, again)
         first.wait_judged(60)

@@ -3,29 +3,33 @@
 import gc
 import logging
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
 from stream_dedup.demo.embedded import free_ports
-from stream_dedup.kafka import cluster
 from stream_dedup.kafka.client import client_id
-from stream_dedup.kafka.cluster import Wait, look
+from stream_dedup.kafka.cluster import Look, Wait, look
+from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker import topic_watch
 from stream_dedup.worker.cluster_watch import BrokerWatch
-from stream_dedup.worker.topic_watch import Waits
+from stream_dedup.worker.topic_watch import TopicWatch, Waits
 from tests.broker import EmbeddedKafka, Listener
 from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import administrator, make_settings, ready
 from tests.harness.wait import wait_until
-from tests.worker.support import Watching, run_until, running
+from tests.soak.proxy import Proxy
+from tests.worker.support import Watching, context, run_until, running
 
 Names = Callable[[str], str]
 
@@ -70,7 +74,86 @@ def test_a_wait_is_reported_once_it_is_long_and_so_is_its_end(caplog: pytest.Log
     assert caplog.text.count("is over") == 2
 
 
-def test_partitions_without_a_leader_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def watch_of(now: Callable[[], float], seen: Waiting, looked: Look) -> TopicWatch:
+    """A watch whose questions are answered at once."""
+    watch = TopicWatch(replace(context(load_settings()), observer=seen, runtime=Runtime(monotonic=now)))
+    watch._ids = dict.fromkeys(watch._watched, "id")
+    answer: Future[Look] = Future()
+    answer.set_result(looked)
+    watch._question = cast("Any", SimpleNamespace(poll=lambda _: answer, silent_since=lambda: None, every=0.0))
+    return watch
+
+
+def found(**of_the_look: Any) -> Look:
+    topics = load_settings().topics
+    return Look({name: Topic(1, {}, "id") for name in (topics.input, topics.changelog)}, **of_the_look)
+
+
+@pytest.mark.parametrize(("position", "is_told"), [(lambda now: 5, True), (int, False), (lambda now: 900, False)])
+def test_records_that_are_there_and_not_taken_are_told(position: Callable[[float], int], is_told: bool) -> None:
+    seen, now = Waiting(), 100.0
+    watch = watch_of(lambda: now, seen, found(ends={0: 900}))
+    for _ in range(50):
+        now += 1
+        watch.taken = {0: position(now)}
+        watch.poll()
+    assert (Wait.RECORDS in seen.reasons) is is_told
+    assert not is_told or "wait in partition 0 from offset 5 on" in seen.reasons[Wait.RECORDS]
+
+
+def test_a_consumer_without_a_connection_is_told_while_the_watch_has_answers() -> None:
+    seen, now = Waiting(), 100.0
+    watch = watch_of(lambda: now, seen, found())
+    watch.is_connected = False
+    for _ in range(7):
+        now += 1
+        watch.poll()
+    assert "has no connection to any broker, although one answers the watch" in seen.reasons[Wait.BROKERS]
+    watch.is_connected, now = True, now + 1
+    watch.poll()
+    assert seen.ended == {Wait.BROKERS}
+
+
+def test_a_wait_for_the_transactions_outlasts_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[set[str]] = []
+
+    def answer(_: Settings, ids: Iterable[str], __: Any) -> Look:
+        asked.append(set(ids))
+        return Look({}, waits={Wait.TRANSACTIONS: "none"} if len(asked) < 3 else {})
+
+    monkeypatch.setattr(topic_watch, "look", answer)
+    watch = TopicWatch(context(load_settings()))
+    watch.opening = ["group-global"]
+    watch._ask()
+    watch.opening = ()  # the member has given its role up
+    for _ in range(3):
+        watch._ask()
+    assert asked == [{"group-global"}, {"group-global"}, {"group-global"}, set()]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_brokers_that_have_moved_are_found_at_the_bootstrap_servers(kafka_prepared: None, topic_name: Names) -> None:
+    new, entry = free_ports(2)
+    with EmbeddedKafka() as kafka, Proxy(entry, old := kafka._port) as proxy:
+        direct = ready(make_settings(kafka.bootstrap, topic_name))
+
+        def at(servers: str) -> Settings:
+            return direct.model_copy(update={"kafka": direct.kafka.model_copy(update={"bootstrap_servers": servers})})
+
+        with running(at(f"127.0.0.1:{entry}"), Waiting()) as seen:
+            feed(direct, made_up(5))
+            seen.wait_judged(5)
+            kafka.stop()
+            kafka._port, kafka.bootstrap = new, f"127.0.0.1:{new}"
+            kafka._properties.write_text(kafka._properties.read_text().replace(f":{old}", f":{new}"))
+            kafka.restart()
+            proxy.target = new
+            feed(at(kafka.bootstrap), made_up(5, seed=3))
+            seen.wait_judged(10)
+
+
+def test_partitions_without_a_leader_are_named() -> None:
     settings = load_settings()
 
     def described(names: list[str]) -> list[dict[str, Any]]:
@@ -84,11 +167,10 @@ def test_partitions_without_a_leader_are_named(monkeypatch: pytest.MonkeyPatch) 
     )
 
     @contextmanager
-    def administrator(*_: Any, **__: Any) -> Iterator[Any]:
+    def administrator() -> Iterator[Any]:
         yield admin
 
-    monkeypatch.setattr(cluster, "administrator", administrator)
-    seen = look(settings, [])
+    seen = look(settings, [], cast("Any", SimpleNamespace(open=administrator, close=lambda: None)))
     assert f"no broker leads {settings.topics.input}-1," in seen.waits[Wait.LEADERS]
     assert "and 35 more: start the brokers" in seen.waits[Wait.LEADERS]
 

@@ -1,25 +1,25 @@
 """Copy a changelog topic into an empty one, on the same cluster or another: a backup, and the way back.
 
-usage: python deploy/copy_changelog.py FROM.toml TO.toml
-
 Each settings file says how to log in ([kafka]), and which topic is meant ([topics] changelog). The committed records of
 the first topic go to the second with key, value, headers, timestamp and partition; their offsets may differ. The
 partition of blocks is copied before that of merged blocks. So a copy that is made while workers write has no gap: it
 lacks only the last batches.
 """
 
-import sys
-
-from kafka import KafkaProducer
-
-from stream_dedup.kafka import client
-from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.errors import TopicError
+from stream_dedup.kafka import client, errors
+from stream_dedup.kafka.client import KafkaProducer, TopicPartition
 from stream_dedup.kafka.record_batch import MOST_BYTES
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import Settings
 
 
 def copy(source: Settings, target: Settings) -> int:
-    """Copy all records that are committed now; return their number. Ends the program if the target has records."""
+    """Copy all records that are committed now; return their number. Raises TopicError if the target has records."""
+    with errors.translated(f"copying {source.topics.changelog}"):
+        return _copy(source, target)
+
+
+def _copy(source: Settings, target: Settings) -> int:
     reader = client.make_consumer(client.changelog_reader(source), MOST_BYTES)
     writer = client.make(
         KafkaProducer,
@@ -32,7 +32,7 @@ def copy(source: Settings, target: Settings) -> int:
         numbers = sorted(reader.partitions_for_topic(source.topics.changelog) or ())
         places = [TopicPartition(topic, number) for number in numbers]
         if any(target_reader.end_offsets(places).values()):
-            sys.exit(f"{topic} has records: name an empty topic, with {len(numbers)} partitions")
+            raise TopicError(f"{topic} has records: name an empty topic, with {len(numbers)} partitions")
         for number in numbers:
             place = TopicPartition(source.topics.changelog, number)
             reader.assign([place])
@@ -51,9 +51,3 @@ def copy(source: Settings, target: Settings) -> int:
             consumer.close(autocommit=False)
         writer.close()
     return copied
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    print(copy(load_settings(sys.argv[1]), load_settings(sys.argv[2])), "records copied")
