@@ -76,7 +76,7 @@ def explain_command(
         )
     settings = common.settings_of(config)
     decode = Decoder(settings.item)
-    items = _items([first, second], corpus or [], decode, settings.item.list)
+    items = _items([first, second], corpus or [], decode, settings.item.query)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
@@ -84,7 +84,7 @@ def explain_command(
         _print(items, explanation)
 
 
-def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
+def _items(names: list[str], corpus: list[str], decode: Decoder, query: str | None) -> list[Item]:
     from stream_dedup.batch.inputs import check_inputs, files_of
     from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.news.item import Item
@@ -93,7 +93,7 @@ def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | Non
     check_inputs(inputs)
     items: dict[str, Item] = {}
     last: Item | Tombstone | BadItem | None = None
-    for line in LineReader(inputs, path=path):
+    for line in LineReader(inputs, query=query):
         # The place stands for a missing id, or for one that names no article, as in the output of `filter`.
         last, at = item_of(decode, line), f"{line.input}:{line.number}"
         if isinstance(last, Item):

@@ -92,7 +92,7 @@ def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | N
     inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
-    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
+    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, query=settings.item.query)
     records = ((item_of(decode, line), line.value, line.input, line.number) for line in lines)
     place = lambda index, number: f"{names[index]}:{number}"  # noqa: E731
     return _summarize(settings, decode, records, lines.notes, place=place)

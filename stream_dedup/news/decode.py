@@ -95,7 +95,7 @@ class Decoder:
         self._is_given = settings.fingerprint is not None
         self._is_timed_by_record = settings.time == "record"
         self._read = READERS[settings.format](settings)
-        self._open = Opener(registry, settings.list) if settings.format != TEXT else None
+        self._open = Opener(registry) if settings.format != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -180,10 +180,9 @@ class Decoder:
         subject = path if path == field else f"{path}, read as the {field},"
         if isinstance(value, dict):
             kind = f"an object of {_listed(list(value))}"
-            # The text is the longest string of an object; the others are its language, type or size.
-            inner = sorted(value, key=lambda name: -len(value[name]) if isinstance(value[name], str) else 1)
+            inner = _strings(value)  # the text is the longest; the others are its language or type
         elif isinstance(value, list):
-            kind, inner = "a list", next((list(each) for each in value if isinstance(each, dict)), [])
+            kind, inner = "a list", next((_strings(each) for each in value if isinstance(each, dict)), [])
         else:
             return f"{subject} must be a string, not {msgspec.json.encode(value).decode()}"
         cure = f', such as {field} = "{path}.{inner[0]}"' if inner else ""
@@ -239,6 +238,11 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_LISTED_NAMES]) + (", ..." if len(names) > _MOST_LISTED_NAMES else "")
+
+
+def _strings(value: dict[str, Any]) -> list[str]:
+    """Return the members that are strings, the longest first."""
+    return sorted((name for name in value if isinstance(value[name], str)), key=lambda name: -len(value[name]))
 
 
 def _text_of(name: str, value: Any) -> str:

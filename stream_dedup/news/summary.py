@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.news.item_lists import PARTS
-from stream_dedup.news.names import FIELDS
+from stream_dedup.news.names import FIELDS, PARTS
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings
 
