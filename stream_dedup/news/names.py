@@ -66,9 +66,9 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 are filled, the fullest text counts; for other fields the first filled one does."""
 
 CRAWLED = (
-    "crawled crawledat crawldate crawltime fetched fetchedat scraped scrapedat scrapedate retrieved retrievedat "
-    "indexedat collectedat harvestedat downloadedat"
-)
+    "crawled", "crawledat", "crawldate", "crawltime", "fetched", "fetchedat", "scraped", "scrapedat", "scrapedate",
+    "retrieved", "retrievedat", "indexedat", "collectedat", "harvestedat", "downloadedat",
+)  # fmt: skip
 """Dates of last resort: when a crawler came, not when the article was published."""
 # What other names mean, the likeliest first: English, then German, French, Spanish, Italian, Portuguese.
 _MEANINGS = {
@@ -89,7 +89,7 @@ _MEANINGS = {
     "datepublication dateparution "
     "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
     "datapublicacao publishingdate timepublished createdontime displaydate firstpublishdate firstpublished "
-    "firstpublishedat issued updated updatedat modified " + CRAWLED,
+    "firstpublishedat issued updated updatedat modified " + " ".join(CRAWLED),
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what shows that the text belongs to something else.

@@ -1,6 +1,5 @@
 """The tables that verdicts depend on: [item], [window], [fingerprint], [decision], [policy], [sources] and [index]."""
 
-import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -47,11 +46,9 @@ class ItemSettings(Table):
     @classmethod
     def _has_no_list(cls, values: Any) -> Any:
         if isinstance(values, dict) and isinstance(path := values.get("list"), str):
-            names = (
-                name if re.fullmatch(r"[A-Za-z_]\w*", name, re.A) else json.dumps(name) for name in path.split(".")
-            )
+            names = (name if re.fullmatch(r"[A-Za-z_]\w*", name, re.A) else f'"{name}"' for name in path.split("."))
             replacement = ".".join(names)
-            raise ValueError(f"list was replaced by query: write query = {json.dumps(replacement)}")
+            raise ValueError(f"list was replaced by query: write query = '{replacement}'")
         return values
 
     @model_validator(mode="after")
