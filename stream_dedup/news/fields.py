@@ -34,7 +34,7 @@ from stream_dedup.news.names import (
 )
 from stream_dedup.news.plain_values import article, is_filled, plain_value
 from stream_dedup.news.query import query_of
-from stream_dedup.news.rich_text import text_of
+from stream_dedup.news.rich_text import rich_text, text_of
 from stream_dedup.settings import ItemSettings
 from stream_dedup.surrogates import tolerant
 
@@ -254,11 +254,12 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
                 return value, name
             continue
         if field == "text":
-            text = text_of(value)
+            is_nodes = not path and plain_name(top) in NODES
+            text = rich_text(value) if is_nodes and not isinstance(value, str) else text_of(value)
             if text is not value and isinstance(text, str) and text != plain_value(field, value):
                 nodes.append((text, name))
                 continue
-            value = None if text is value and isinstance(text, str) and not path and plain_name(top) in NODES else text
+            value = None if is_nodes and text is value else text
         elif type(value) is not str:
             value = plain_value(field, value)
         if isinstance(value, (dict, list)):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.news.names import LISTS, PARTS, WRAPPERS, is_text_name, meant_by
+from stream_dedup.news.names import LISTS, NODES, PARTS, WRAPPERS, is_text_name, meant_by, plain_name
 from stream_dedup.news.plain_values import plain_value
 from stream_dedup.news.query import step
 from stream_dedup.surrogates import without_lone
@@ -151,8 +151,11 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
 def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
     """Whether a list in what looks like an item has other items, and not its parts."""
     own, most = _longest(record), max(map(_longest, listing.items), default=0)
-    if listing.path.rpartition(".")[2].removesuffix("[]").strip('"') in LISTS:
+    name = listing.path.rpartition(".")[2].removesuffix("[]").strip('"')
+    if name in LISTS:
         return own <= most
+    if is_text_name(name) or plain_name(name) in NODES:
+        return False
     return own < _PROSE <= most and listing.rank is Rank.SURE and not meant_by(record, "published")
 
 

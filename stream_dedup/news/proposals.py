@@ -61,13 +61,13 @@ class Proposals:
     """The fields of the records, and how to name them in the settings.
 
     `paths`: dotted path -> mean characters, the longest first. `values`: the values that the first records give for a
-    field if the settings map it to a path. `document`: the first record.
+    field if the settings map it to a path. `document`: the first record. `has_query`: whether a query gives the fields.
     """
 
     def __init__(
-        self, paths: Mapping[str, float], values: Callable[[str, str], Sequence[Any]], document: Any = None
+        self, paths: Mapping[str, float], values: Callable[[str, str], Sequence[Any]], document: Any, has_query: bool
     ) -> None:
-        self.paths, self._values, self._document = paths, values, document
+        self.paths, self._values, self._document, self._has_query = paths, values, document, has_query
 
     def works(self, field: str, path: str) -> bool:
         """Whether the records have the field at a path."""
@@ -90,6 +90,8 @@ class Proposals:
         if "text" in missing and "title" in missing and not guesses["title"]:
             guesses["title"] = self._first("title", [path for path in rest if path != guesses["text"]])
         present = f"{', '.join([*self.paths][:SHOWN_PATHS])}{', …' if len(self.paths) > SHOWN_PATHS else ''}"
+        if self._has_query:
+            return f". The records have {present}: if one of them is the field, let [item] query give it."
         if {"title", "text"} <= {*missing} and (query := query_for(self._document)):
             return f". The records have {present}. A query reads them: set [item] query = '{query}'."
         return f". The records have {present}: if one of them is the field, name it{such_as(guesses)}."
@@ -110,6 +112,9 @@ def query_for(document: Any) -> str | None:
     >>> query_for({"a": [{"b": {"kop": "Elm bridge opens", "tekst": "The bridge opened on Monday, two years late."}}]})
     'a[].{text: b.tekst, title: b.kop}'
     """
+    texts = [each for each in document.values() if isinstance(each, str)] if isinstance(document, dict) else []
+    if any(" " in each for each in texts):  # an article with its paragraphs
+        return None
     lists = sorted(_lists(document, "", _DEEPEST), key=lambda each: -len(str(each[1])))
     for path, rows in lists[:SHOWN_PATHS]:
         values: dict[str, list[Any]] = {}

@@ -49,7 +49,11 @@ def text_of(value: Any) -> Any:
     if isinstance(value, list) and any(map(is_typed, value)):
         return plain
     rich = rich_text(value)
-    return rich if len(rich) > (len(plain) if isinstance(plain, str) else 0) else plain
+    return rich if rich and (not isinstance(plain, str) or _letters(rich) >= _letters(plain)) else plain
+
+
+def _letters(text: str) -> int:
+    return len(text.replace("\n", ""))
 
 
 def _texts(value: Any, depth: int) -> Iterator[str]:

@@ -157,8 +157,9 @@ class Survey:
         summary.origins = {name: dict(each.most_common()) for name, each in self._origins.items() if each}
         summary.left, summary.notes = dict(self._left.most_common()), list(self.notes)
         summary.addresses = len(self._urls)
-        first = _DECODE(self._first[0].removeprefix(BOM_UTF8)) if self._first else None
-        proposals = Proposals(paths, self._values, first)
+        # Several records are one item each, with its paragraphs.
+        first = _DECODE(self._first[0].removeprefix(BOM_UTF8)) if len(self._first) == 1 else None
+        proposals = Proposals(paths, self._values, first, self._settings.query is not None)
         summary.warnings = list(warnings_of(summary, self._settings, self._window, proposals))
         return summary
 
