@@ -132,9 +132,10 @@ class FieldReader:
             )
         values = []
         for place in places:
-            _, member, paths, _ = place
+            field, member, paths, _ = place
             value = record[member] if member is not None else None
-            if type(value) is not str or value[-1:] in "]}":  # maybe NewsAPI's note, or nodes in JSON
+            # A text may end with NewsAPI's note, or be nodes in JSON.
+            if type(value) is not str or (field == "text" and value[-1] in "]}"):
                 value = _read_place(record, place)[0] if paths else None
             values.append(value)
         return shape, tuple(values)
