@@ -256,6 +256,8 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             continue
         if field == "text":
             is_nodes = not path and plain_name(top) in NODES
+            if is_nodes and isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value):
+                continue
             text = rich_text(value) if is_nodes and not isinstance(value, str) else text_of(value)
             if text is not value and isinstance(text, str) and text != plain_value(field, value):
                 nodes.append((text, name))

@@ -111,13 +111,23 @@ def flat(record: dict[str, Any], wrappers: frozenset[str] = WRAPPERS) -> dict[st
 
 
 def _has(record: dict[str, Any], field: str, *other: str) -> bool:
-    values = (plain_value(field, record[name]) for name in meant_by(record, field) if name not in other)
+    values = (
+        plain_value(field, record[name])
+        for name in meant_by(record, field)
+        if name not in other and not _is_article(record[name])
+    )
     return any(value and isinstance(value, str) for value in values)
 
 
 def _longest(record: Any) -> int:
     record = flat(record) if isinstance(record, dict) else {}
-    return max((len(str(record[name])) for name in record if is_text_name(name) and record[name]), default=0)
+    texts = (record[name] for name in record if is_text_name(name))
+    return max((len(str(text)) for text in texts if text and not _is_article(text)), default=0)
+
+
+def _is_article(value: Any) -> bool:
+    """Whether a member is an article of its own, such as the lead of a page, and no text."""
+    return isinstance(value, dict) and len(value) > 1 and _has(value, "title", "name") and _has(value, "text")
 
 
 def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
@@ -143,6 +153,10 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
             lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
         else:
             lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
+    if _are_sure(lists) and not is_own:
+        singles = {name: each for name, each in value.items() if name not in WRAPPERS and _is_article(each)}
+        paths = {f"{path}.{step(name)}".removeprefix("."): each for name, each in singles.items()}
+        lists += [Listing(where, [each]) for where, each in paths.items()]
     if is_own:
         lists = [each if _is_apart(value, each) else each._replace(rank=Rank.OTHER) for each in lists]
     return lists
@@ -207,7 +221,9 @@ def _rank_of(record: dict[str, Any]) -> Rank:
     title, text = _has(record, "title", "name"), _has(record, "text")
     named, dated = title or _has(record, "title"), bool(meant_by(record, "published"))
     placed = dated or bool(meant_by(record, "url"))
-    if (title and (text or placed)) or (text and (placed or meant_by(record, "id"))) or (named and dated):
+    if (title and (text or placed)) or (named and dated):
+        return Rank.SURE
+    if text and not named and (placed or meant_by(record, "id")):
         return Rank.SURE
     return Rank.LIKELY if title or text else Rank.NAMED if named else Rank.OTHER
 

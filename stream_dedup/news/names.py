@@ -105,9 +105,9 @@ _OTHER_TEXT = re.compile(
 )
 _TRANSLATED = re.compile(r"[a-z]{2}[-_]|.*[-_][a-z]{2}\Z")  # such as en-content, beside the content of the publisher
 WRAPPERS = frozenset(
-    ("Item", "article", "attributes", "data", "doc", "document", "entry", "extended_tweet", "fields", "headlines",
-    "item", "news", "node", "payload", "post", "promo", "properties", "record", "row", "_source", "story", "sys",
-    "tweet")
+    ("Item", "article", "attributes", "data", "doc", "document", "elements", "entry", "extended_tweet", "fields",
+    "headlines", "item", "news", "node", "payload", "post", "promo", "properties", "record", "row", "_source", "story",
+    "sys", "tweet")
 )  # fmt: skip
 """Objects that may wrap the fields of an item. Such a field is called `data.title`, whether it is nested or flat."""
 LISTS = frozenset(
@@ -119,8 +119,8 @@ LISTS = frozenset(
 PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
 """Lists and objects of these names are parts of an article, and none of its items and texts."""
 NODES = frozenset(
-    ("acf", "blocks", "bodyblocks", "components", "contentblocks", "contentelements", "elements", "lexical",
-    "liveblogupdate", "mobiledoc", "nodes", "richtext", "root", "sections")
+    ("acf", "blocks", "bodyblocks", "children", "components", "contentblocks", "contentelements", "elements", "lexical",
+    "liveblogupdate", "mobiledoc", "nodes", "results", "richtext", "root", "sections")
 )  # fmt: skip
 """Names of a text in nodes; a plain string there is none (rich_text.py)."""
 SPECIAL = frozenset(("specversion", *LISTS, *WRAPPERS))

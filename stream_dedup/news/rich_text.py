@@ -17,7 +17,9 @@ from stream_dedup.news.names import PARTS, is_text_name, meant_by
 from stream_dedup.news.plain_values import LANGUAGE, article, is_typed, plain_value
 
 # Texts by names of HTML, of Quill (insert) and of records of typed values.
-_LEAF = re.compile(r"(p|li|ul|ol|h[1-6]|hl\d|div|span|para|block|blockquote|items|lines|insert|value|texts?)\Z")
+_LEAF = re.compile(
+    r"(p|li|ul|ol|h[1-6]|hl\d|div|span|para|block|blockquote|items|lines|insert|markdown|value|texts?)\Z"
+)
 _MARKS = frozenset(("marks", "format", "annotations", "attributes", "bold", "italic", "code", "styles"))
 _NO_TEXT = re.compile("marks|attr|style|config|setting|references|entitymap|annotation|\\Ameta")
 _NO_LANGUAGE = frozenset(("li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "br", "id", "op", "ok"))
@@ -70,8 +72,8 @@ def _of_list(nodes: list[Any], depth: int) -> Iterator[str]:
     if is_spans and any(not _MARKS.isdisjoint(node) for node in nodes):
         yield "".join(_own(node)[0] for node in nodes)
         return
-    # Mobiledoc has lists of numbers, the name of an element and texts.
-    is_mixed = any(isinstance(node, int) for node in nodes)
+    # Mobiledoc has lists of the name of an element, numbers and nodes.
+    is_mixed = any(not isinstance(node, str) for node in nodes)
     for node in _by_date(nodes):
         if not (is_mixed and isinstance(node, str) and " " not in node):
             yield from _texts(node, depth)
