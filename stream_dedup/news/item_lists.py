@@ -101,10 +101,15 @@ def is_item(record: dict[str, Any]) -> bool:
     return _has(record, "title") or _has(record, "text")
 
 
-def flat(record: dict[str, Any], wrappers: frozenset[str] = WRAPPERS) -> dict[str, Any]:
-    """Return the record with the members of its wrappers as its own, under names with a dot."""
+def flat(record: dict[str, Any], wrappers: frozenset[str] = WRAPPERS, depth: int = 3) -> dict[str, Any]:
+    """Return the record with the members of its wrappers as its own, under names with a dot.
+
+    `depth` bounds wrappers in wrappers, since the names of each are made anew.
+    """
+    if not depth:
+        return record
     for name in [name for name in wrappers & record.keys() if isinstance(record[name], dict)]:
-        inner = {f"{name}.{each}": value for each, value in flat(record[name], wrappers).items()}
+        inner = {f"{name}.{each}": value for each, value in flat(record[name], wrappers, depth - 1).items()}
         if name == "sys" or meant_by(inner, "title") or meant_by(inner, "text"):
             record = {each: value for each, value in record.items() if each != name} | inner
     return record
