@@ -141,8 +141,8 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
         return _in_list(value, path, depth, site)
     if not isinstance(value, dict) or not depth or not any(isinstance(each, (dict, list)) for each in value.values()):
         return []
-    is_own, rows = is_item(value), _rows(value)
-    if rows and (rank := _rank(rows)) and not (is_own and isinstance(next(iter(value.values())), dict)):
+    rows = _rows(value)
+    if rows and (rank := _rank(rows)) and not (isinstance(next(iter(value.values())), dict) and is_item(value)):
         is_table = not any(_are_sure(_lists(row, "", depth - 1)) for row in rows)
         if is_table:
             return [Listing(path, rows, rank=rank)]
@@ -158,6 +158,7 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
             lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
         else:
             lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
+    is_own = bool(lists) and is_item(value)
     if _are_sure(lists) and not is_own:
         singles = {name: each for name, each in value.items() if name not in WRAPPERS and _is_article(each)}
         paths = {f"{path}.{step(name)}".removeprefix("."): each for name, each in singles.items()}
