@@ -226,7 +226,7 @@ class _FilterRun:
         on_header = writers["output"].start_input  # the output has the header even if no row follows
         reader = LineReader(
             inputs, file_format, start, first_number=self._begin.first, on_header=on_header,
-            most=settings.worker.max_record_bytes, path=settings.item.list,
+            most=settings.worker.max_record_bytes, query=settings.item.query,
         )  # fmt: skip
         self.judge.survey.notes = reader.notes
         bytes_total = reader.bytes_total
@@ -334,10 +334,10 @@ class LineJudge:
         An input that cannot be read is left to the run, which says why.
         """
         settings = self._dedup.settings
-        most, path = settings.worker.max_record_bytes, settings.item.list
+        most, query = settings.worker.max_record_bytes, settings.item.query
         for number, name in enumerate(inputs, first_number):
             if size_of(name) is not None:
-                reader = LineReader([name], file_format, most=most, path=path)
+                reader = LineReader([name], file_format, most=most, query=query)
                 with suppress(InputError):
                     self._look_at(number, islice(reader, FIRST))
 

@@ -17,6 +17,7 @@ import zstandard
 
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.formats import BZIP2, GZIP, XZ, ZIP, ZSTD
+from stream_dedup.news.query import Query
 from stream_dedup.settings.memory import available
 
 STDIN, STDIN_NAME = "-", "standard input"
@@ -83,7 +84,7 @@ class Input(NamedTuple):
     most: int  # bytes of a row
     report: Callable[[float], None] = lambda _: None  # takes the share that was read, if a reader ignores the chunks
     note: Callable[[str], None] = lambda _: None  # takes what a person should know of how the input is read
-    list_path: str | None = None  # path of the list of items in a document, if the user names it
+    query: Query | None = None  # what finds the items of a document, if the user says it
 
     def row(self, value: bytes) -> Row:
         """The row of a JSON object. If it is too large, it is a bad item, and only its beginning is kept."""

@@ -7,21 +7,24 @@ a list in an envelope is noted.
 
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
+from typing import NamedTuple
 
 import msgspec
 
 from stream_dedup.batch import xml_files
 from stream_dedup.batch.inputs import CHUNK, KEPT, LEAD, STDIN_NAME, CutLine, Input, Row
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.item_lists import items_in, loads
+from stream_dedup.news.item_lists import Found, items_in, loads
 from stream_dedup.surrogates import lone_in, tolerant, without_lone
 
 # A line of JSON that ends like this goes on in the next one.
 _OPEN = (b"{", b"[", b",")
 _CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
+_MOST_NAMED = 8  # lists that a note names
 _DECODE = tolerant(msgspec.json.decode)
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
@@ -90,7 +93,8 @@ def _document_rows(input: Input, head: bytes) -> Iterator[Row] | None:
 def _has_several(input: Input, line: bytes) -> bool:
     """Whether a line is an envelope, or several documents."""
     try:
-        return items_in(_DECODE(line), input.list_path) is not None
+        value = _DECODE(line)
+        return bool(items_in(value).read if input.query is None else input.query.items(value))
     except msgspec.DecodeError:
         with suppress(*_MALFORMED):
             return len(loads(line)) > 1
@@ -114,11 +118,12 @@ def _too_long(input: Input) -> InputError:
 
 
 def _rows(input: Input, documents: Iterable[bytes], *, is_line: bool = False) -> Iterator[Row]:
+    lists = _Lists(Counter(), Counter())
     for document in documents:
         if isinstance(document, CutLine):
             raise _too_long(input)
         try:
-            values = _items(input, document.strip(LEAD))
+            values = _items(input, document.strip(LEAD), lists)
         except _MALFORMED as error:
             if not is_line:
                 raise InputError(f"{input.name} looks like one JSON document, and is none: {error}; {_CURE}") from None
@@ -127,9 +132,35 @@ def _rows(input: Input, documents: Iterable[bytes], *, is_line: bool = False) ->
         for value in values:
             no_object = BadItem("type", "an element of the list is no JSON object")
             yield input.row(value) if value.startswith(b"{") else Row(value[:KEPT], None, no_object)
+    lists.note(input)
 
 
-def _items(input: Input, document: bytes) -> list[bytes]:
+class _Lists(NamedTuple):
+    """The lists of the documents: path -> entries that were read, and that were left."""
+
+    read: Counter[str]
+    left: Counter[str]
+
+    def add(self, found: Found) -> None:
+        for counts, lists in zip(self, found, strict=True):
+            counts.update({each.path: len(each.items) for each in lists})
+
+    def note(self, input: Input) -> None:
+        """Name each list with its size. Nothing is left out without a word."""
+        read, left = (
+            ", ".join([f"{path or '@'} ({count:,})" for path, count in counts.most_common()][:_MOST_NAMED])
+            + (f" and {len(counts) - _MOST_NAMED:,} more" if len(counts) > _MOST_NAMED else "")
+            for counts in self
+        )
+        if [*self.read] == [""] and not left:
+            input.note("is read as a table or dict of items")
+        elif read or left:
+            what = f"is read as the items of {read}" if read else "has no list of items"
+            what += f"; not read: {left}" if left else ""
+            input.note(f'{what}. If that is wrong, say it: [item] query = "PATH[]"')
+
+
+def _items(input: Input, document: bytes, lists: _Lists) -> list[bytes]:
     """The items of a document, a line each. An item that stands alone or in a list is otherwise unchanged."""
     if not document:
         return []
@@ -138,15 +169,19 @@ def _items(input: Input, document: bytes) -> list[bytes]:
     except msgspec.DecodeError:
         values = loads(document)
         input.note("is not quite JSON (several documents, NaN, a comma too many, a wrong escape), and was repaired")
-        return [line for each in values for line in _items(input, msgspec.json.encode(each))]
-    if isinstance(value, dict) and (listing := items_in(value, input.list_path)):
-        input.note(
-            f'is read as the list of items at {listing.path}; [item] list = "PATH" names another one'
-            if listing.path
-            else "is read as a table or dict of items"
-        )
-        return listing.lines()
-    return _elements(document)
+        return [line for each in values for line in _items(input, msgspec.json.encode(each), lists)]
+    if input.query is not None:
+        if (queried := input.query.items(value)) is not None:
+            return [msgspec.json.encode(each) for each in queried]
+        if isinstance(value, list):
+            return [line for each in _elements(document) for line in _items(input, each, lists)]
+        return _elements(document)
+    found = items_in(value)
+    if isinstance(value, list) and (not found.read or found.read[0].items == value):
+        return _elements(document)
+    if found.read:
+        lists.add(found)
+    return [line for each in found.read for line in each.lines()] if found.read else _elements(document)
 
 
 def _elements(document: bytes) -> list[bytes]:

@@ -40,6 +40,7 @@ from stream_dedup.batch.xml_files import xml_rows
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.query import query_of
 from stream_dedup.news.repair import wide_encoding
 from stream_dedup.settings.memory import LARGEST_RECORD
 
@@ -122,7 +123,7 @@ class LineReader:
     """Iterates over the lines that hold items, behind `start`.
 
     `file_format` overrides what the names say. Input i has the number `first_number` + i in the lines. `on_header`
-    receives the header line of each table. `path`: [item] list. Raises InputError if the only input cannot be opened,
+    receives the header line of each table. `query`: [item] query. Raises InputError if the only input cannot be opened,
     read or unpacked (one of several is a bad item), or if the skipped lines are not the former ones.
     """
 
@@ -133,7 +134,7 @@ class LineReader:
     first_number: int = 0
     on_header: Callable[[Line], None] = lambda _: None
     most: int = LARGEST_RECORD
-    path: str | None = None
+    query: str | None = None
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
@@ -230,7 +231,8 @@ class LineReader:
         self._bytes_of_input = file.tell if file.seekable() else lambda: taken
         is_declared = self.file_format is not None
         note = partial(self._note, f"{name} ")
-        return read(Input(name, file_format, is_declared, file, chunks(), self.most, report, note, self.path))
+        query = query_of(self.query) if self.query else None
+        return read(Input(name, file_format, is_declared, file, chunks(), self.most, report, note, query))
 
     def _note(self, *words: str) -> None:
         text = "".join(words)

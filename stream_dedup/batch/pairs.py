@@ -188,7 +188,7 @@ def find_pairs(
     bad = 0
     with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
         make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
-        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
+        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, query=settings.item.query)
         make.notes = reader.notes
         bytes_total = reader.bytes_total
 

@@ -99,7 +99,7 @@ def explain_command(
     if is_on_kafka:
         items = _on_kafka(settings, first, second, since)
     else:
-        items = _items(names, corpus or [], Decoder(settings.item), settings.item.list)
+        items = _items(names, corpus or [], Decoder(settings.item), settings.item.query)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
@@ -120,7 +120,7 @@ def _on_kafka(settings: Settings, first: str, second: str, since: str | None) ->
     return [item for item, _ in found]
 
 
-def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
+def _items(names: list[str], corpus: list[str], decode: Decoder, query: str | None) -> list[Item]:
     from stream_dedup.batch.inputs import check_inputs, files_of
     from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.news.item import Item
@@ -129,7 +129,7 @@ def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | Non
     check_inputs(inputs)
     items: dict[str, Item] = {}
     last: Item | Tombstone | BadItem | None = None
-    for line in LineReader(inputs, path=path):
+    for line in LineReader(inputs, query=query):
         # The place stands for a missing id, or for one that names no article, as in the output of `filter`.
         last, at = item_of(decode, line), f"{line.input}:{line.number}"
         if isinstance(last, Item):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
     from stream_dedup.news.summary import Summary
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, TrialResult
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 # The number of records that a survey reads in full before it samples (news/survey.py).
 _ITEMS = 1000
+_FIRST_ITEMS, _WIDTH = 3, 20  # items that --query shows, and characters of a field
 
 
 def check_command(
@@ -47,6 +49,9 @@ def check_command(
         int | None, number(f"With --topic: this many records from the end of each partition. Default: {_ITEMS}.", min=1)
     ] = None,
     file_format: common.FormatOption = None,
+    query: Annotated[
+        str | None, option("Try this query in place of [item] query, and show the items that it gives.", "JMESPATH")
+    ] = None,
     config: common.ConfigOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
@@ -64,16 +69,22 @@ def check_command(
         (items is not None and not is_topic, "--items goes with --topic NAME, and files are read whole: leave it out"),
         (file_format is not None and is_topic, "--format says what files hold; a topic has records: leave it out"),
     )
-    settings = _settings(config, bootstrap)
+    tables: dict[str, dict[str, Any]] = {"kafka": {"bootstrap_servers": bootstrap}} if bootstrap is not None else {}
+    settings = common.settings_of(config, **tables, **({"item": {"query": query}} if query is not None else {}))
+    first: list[Item] = []
     if topic is None:
-        summary = _of_files(settings, inputs or [], file_format)
+        summary = _of_files(settings, inputs or [], file_format, first)
     else:
-        summary = _of_topic(settings, topic, _ITEMS if items is None else items)
+        summary = _of_topic(settings, topic, _ITEMS if items is None else items, first)
     if as_json:
         common.print_json(summary.as_json())
     else:
         console = common.CleanConsole()
         common.print_summary(console, summary)
+        if query is not None:
+            names = ("id", "title", "text", "source", "date")
+            rows = [[one_line(each)[:_WIDTH] for each in _shown(item)] for item in first]
+            print_table(console, names, rows, "the first items that the query gives")
         console.print(Text(conclusion(summary)), soft_wrap=True)
     if summary.all_bad:
         raise typer.Exit(1)
@@ -83,7 +94,11 @@ def _settings(config: Path | None, bootstrap: str | None) -> Settings:
     return common.settings_of(config, kafka={"bootstrap_servers": bootstrap} if bootstrap is not None else {})
 
 
-def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | None) -> Summary:
+def _shown(item: Item) -> tuple[str, ...]:
+    return item.id, item.title, item.text, item.source, moment(item.time) if item.time >= 0 else ""
+
+
+def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | None, first: list[Item]) -> Summary:
     from stream_dedup.batch.filter_state import as_text
     from stream_dedup.batch.inputs import check_inputs, files_of
     from stream_dedup.batch.lines import LineReader, item_of
@@ -92,13 +107,13 @@ def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | N
     inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
-    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
+    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, query=settings.item.query)
     records = ((item_of(decode, line), line.value, line.input, line.number) for line in lines)
     place = lambda index, number: f"{names[index]}:{number}"  # noqa: E731
-    return _summarize(settings, decode, records, lines.notes, place=place)
+    return _summarize(settings, decode, records, first, lines.notes, place=place)
 
 
-def _of_topic(settings: Settings, topic: str, items: int) -> Summary:
+def _of_topic(settings: Settings, topic: str, items: int, first: list[Item]) -> Summary:
     from stream_dedup.kafka.reader import TopicReader
     from stream_dedup.news.decode import Decoder
 
@@ -110,13 +125,21 @@ def _of_topic(settings: Settings, topic: str, items: int) -> Summary:
 
     with TopicReader(settings) as reader:
         records = map(decoded, reader.all(topic, items))
-        return _summarize(settings, decode, records, is_record=True, place=lambda *at: "/".join(map(str, (topic, *at))))
+        return _summarize(
+            settings, decode, records, first, is_record=True, place=lambda *at: "/".join(map(str, (topic, *at)))
+        )
 
 
 def _summarize(
-    settings: Settings, decode: Decoder, records: Iterable[tuple[Any, ...]], notes: Sequence[str] = (), **options: Any
+    settings: Settings,
+    decode: Decoder,
+    records: Iterable[tuple[Any, ...]],
+    first: list[Item],
+    notes: Sequence[str] = (),
+    **options: Any,
 ) -> Summary:
-    """Survey records, each an item, its bytes and its place. `notes`: how they were read."""
+    """Survey records, each an item, its bytes and its place. `first` gets some; `notes`: how they were read."""
+    from stream_dedup.news.item import Item
     from stream_dedup.news.survey import Survey
 
     latest = settings.window.latest(int(time.time() * 1000))
@@ -125,6 +148,8 @@ def _summarize(
     with common.progress_bars() as bars:
         for count, record in enumerate(records, 1):
             survey.add(*record)
+            if len(first) < _FIRST_ITEMS and isinstance(record[0], Item):
+                first.append(record[0])
             bars("records", count)
     return survey.summary()
 

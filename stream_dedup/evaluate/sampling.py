@@ -285,7 +285,7 @@ def from_files(
     with closing(Deduplicator(settings)) as dedup:
         judge = LineJudge(dedup, _NO_LIMIT)
         judge.look_ahead(names)
-        for lines in batched(LineReader(names, file_format, path=settings.item.list), settings):
+        for lines in batched(LineReader(names, file_format, query=settings.item.query), settings):
             batch = judge.judge(lines)
             dedup.apply(batch)
             for line, verdict in zip(lines, batch.verdicts, strict=True):
@@ -332,7 +332,7 @@ def _with_items(
     file_format: FileFormat | None,
 ) -> Found:
     wanted = {place for draw in drawn for place in draw.what[:2]}
-    read = (((line.input, line.number), line) for line in LineReader(inputs, file_format, path=settings.item.list))
+    read = (((line.input, line.number), line) for line in LineReader(inputs, file_format, query=settings.item.query))
     lines = {place: line for place, line in read if place in wanted}
     decode = Decoder(settings.item)
     pairs = []

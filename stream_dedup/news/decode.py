@@ -18,10 +18,11 @@ from publicsuffixlist import PublicSuffixList
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
-from stream_dedup.news.fields import FieldReader, Values, names_in, paths_of
+from stream_dedup.news.fields import FieldReader, Values, names_in
 from stream_dedup.news.formats import Headers, Opener, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives
+from stream_dedup.news.proposals import fits
 from stream_dedup.settings import ItemSettings, RegistrySettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
@@ -95,7 +96,7 @@ class Decoder:
         self._is_given = settings.fingerprint is not None
         self._is_timed_by_record = settings.time == "record"
         self._read = READERS[settings.format](settings)
-        self._open = Opener(registry, settings.list) if settings.format != TEXT else None
+        self._open = Opener(registry) if settings.format != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -146,7 +147,7 @@ class Decoder:
                 time = milliseconds_of(published)
         except BadItem as bad:
             if bad.reason == "type" and values:  # of _text_of
-                return BadItem("type", self._not_plain(bad.detail, values, shape, record), name)
+                return BadItem("type", self._not_plain(bad.detail, values, record), name)
             bad.id = name
             return bad
         except _UNREADABLE as error:
@@ -175,18 +176,16 @@ class Decoder:
         lent = {name: text for name, text in lent.items() if fields[name] in (None, "")}
         return value, shape, tuple((fields | lent).values()), lent
 
-    def _not_plain(self, field: str, values: Values, shape: str, record: bytes) -> str:
+    def _not_plain(self, field: str, values: Values, record: bytes) -> str:
         """Say which member of a record was read as the field, what it is, and how to name the string in it."""
-        value, names = dict(zip(self._read.fields, values, strict=True))[field], names_in(record)
-        paths = paths_of(self._settings, shape)[field]
-        path = next((".".join(path) for path in paths if path[0] in names), field)
+        value = dict(zip(self._read.fields, values, strict=True))[field]
+        path = self._read.names_of(record)[0].get(field, field)
         subject = path if path == field else f"{path}, read as the {field},"
         if isinstance(value, dict):
-            kind = f"an object of {_listed(list(value))}"
-            # The text is the longest string of an object; the others are its language, type or size.
-            inner = sorted(value, key=lambda name: -len(value[name]) if isinstance(value[name], str) else 1)
+            kind, inner = f"an object of {_listed(list(value))}", _strings(field, value)
         elif isinstance(value, list):
-            kind, inner = "a list", next((list(each) for each in value if isinstance(each, dict)), [])
+            kind = "a list"
+            inner = next((_strings(field, each) for each in value if isinstance(each, dict)), [])
         else:
             return f"{subject} must be a string, not {msgspec.json.encode(value).decode()}"
         cure = f', such as {field} = "{path}.{inner[0]}"' if inner else ""
@@ -242,6 +241,11 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_LISTED_NAMES]) + (", ..." if len(names) > _MOST_LISTED_NAMES else "")
+
+
+def _strings(field: str, value: dict[str, Any]) -> list[str]:
+    """Return the members that may be a field, the longest first; the others are its language, type or size."""
+    return sorted((name for name in value if fits(field, [value[name]])), key=lambda name: -len(str(value[name])))
 
 
 def _text_of(name: str, value: Any) -> str:

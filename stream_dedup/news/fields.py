@@ -18,14 +18,31 @@ import msgspec
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.item_lists import flat, items_in, loads
-from stream_dedup.news.names import AUTO, ENVELOPE, FIELDS, PLAIN, PRESETS, SPECIAL, alternatives, meant_by, shape_of
+from stream_dedup.news.names import (
+    AUTO,
+    ENVELOPE,
+    FIELDS,
+    NODES,
+    PLAIN,
+    PRESETS,
+    SPECIAL,
+    WRAPPERS,
+    alternatives,
+    meant_by,
+    plain_name,
+    shape_of,
+)
 from stream_dedup.news.plain_values import article, is_filled, plain_value
+from stream_dedup.news.query import query_of
+from stream_dedup.news.rich_text import rich_text, text_of
 from stream_dedup.settings import ItemSettings
 from stream_dedup.surrogates import tolerant
 
 Path = list[str]
 Values = tuple[Any, ...]
 
+# Nodes have captions and teasers beside the text: a plain text that is nearly as long is the article.
+_FULLER = 1.25
 # Objects and lists in a member that is decoded. A field has some dozen. The smallest take two bytes, and a hundred when
 # they are decoded: a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
@@ -90,11 +107,11 @@ class FieldReader:
         self.fields = tuple(self._maps[shapes[0]])
         self._is_auto = settings.preset == AUTO
         self._mapped = frozenset((*settings.fields, "fingerprint"))
-        # If the settings map a field to one of these names, the records have another meaning for it.
-        mapped = {path[0] for name in self._mapped & {*self.fields} for path in self._maps[shapes[0]][name]}
-        self._list = settings.list
-        special = SPECIAL | {self._list.partition(".")[0]} if self._list else SPECIAL
-        self._special = frozenset() if special & mapped else special
+        self._query = query_of(settings.query) if settings.query else None
+        # If the settings name one of these members, or a field in it, the records have another meaning for it.
+        mapped = [path for name in self._mapped & {*self.fields} for path in self._maps[shapes[0]][name]]
+        self._tops = frozenset(path[0] for path in mapped)
+        self._wrappers = WRAPPERS - {path[0] for path in mapped if len(path) == 1}
         # A feed has a few shapes; the bound keeps memory finite if a producer sends random names.
         self._places = lru_cache(256)(self._find_places)
 
@@ -104,46 +121,89 @@ class FieldReader:
         A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.
         """
         record = _members(json)
-        if not self._special.isdisjoint(record):
-            if record.get("specversion") is not None or items_in(record, self._list) is not None:
+        if self._query is not None or not SPECIAL.isdisjoint(record):
+            if self._is_envelope(record):
                 return ENVELOPE, ()
-            record = flat(record)
-        shape, places = self._places(tuple([name for name, each in record.items() if each or each == 0]))
+            record = self._opened(record)
+        shape, places, is_answer = self._places(tuple([name for name, each in record.items() if each or each == 0]))
+        if is_answer and _says_error(record):
+            raise BadItem(
+                "answer", f"the answer of a service that failed, and no news: {_ENCODE(record)[:_SHOWN].decode()}"
+            )
         values = []
         for place in places:
-            _, member, paths, _ = place
+            field, member, paths, _ = place
             value = record[member] if member is not None else None
-            if type(value) is not str or value[-1:] == "]":  # maybe NewsAPI's note
+            # A text may end with NewsAPI's note, or be nodes in JSON.
+            if type(value) is not str or (field == "text" and value[-1] in "]}"):
                 value = _read_place(record, place)[0] if paths else None
             values.append(value)
         return shape, tuple(values)
 
     def names_of(self, json: bytes) -> tuple[dict[str, str], list[str]]:
         """Return the name under which each field of a record was found, and the names of the other texts."""
-        record = flat(_members(json))
-        _, places = self._places(tuple([name for name, each in record.items() if each or each == 0]))
+        record = self._opened(_members(json))
+        _, places, _ = self._places(tuple([name for name, each in record.items() if each or each == 0]))
         names = {place.field: name for place in places if (name := _read_place(record, place)[1])}
         paths = next((place.paths for place in places if place.field == "text"), [])
-        texts = [".".join((top, *path)) for top, path in paths if isinstance(plain_value("text", record[top]), str)]
+        texts = [".".join((top, *path)) for top, path in paths if isinstance(text_of(record[top]), str)]
         return names, [name for name in texts if name != names.get("text")]
 
-    def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[_Place]]:
-        deciding = tuple(name for name in FIELDS if name in self.fields and name not in self._mapped)
+    def _is_envelope(self, record: dict[str, Any]) -> bool:
+        if record.get("specversion") is not None:
+            return True
+        lists = items_in(record).read if self._query is None else []
+        return any(each.path.partition(".")[0] not in self._tops for each in lists)
+
+    def _opened(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a record: those of the query, and those that its wrappers lend."""
+        if self._query is not None:
+            record = self._query.item({name: _at(value, []) for name, value in record.items()})
+        return flat(record, self._wrappers)
+
+    def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[_Place], bool]:
+        """Return the shape of records with these filled names, the places of the fields, and if it may be an error."""
+        deciding = tuple(name for name in FIELDS if name in self.fields)
         shape = shape_of({*names}, deciding) if self._is_auto else next(iter(self._maps))
         places = []
         for field, paths in self._maps[shape].items():
-            whole = [".".join(path) for path in paths]
             candidates = [
-                (name, []) if name in names else (path[0], path[1:]) for name, path in zip(whole, paths, strict=True)
+                (top, path[end:])
+                for path in paths
+                for end in [next((n for n in range(len(path), 0, -1) if ".".join(path[:n]) in names), 0)]
+                if (top := ".".join(path[:end]))
             ]
             if self._is_auto and field not in self._mapped:
-                candidates += [(name, []) for name in meant_by(names, field) if name not in whole]
-            candidates = [(top, path) for top, path in candidates if top in names]
+                more = meant_by(names, field)
+                if field == "text":
+                    more += [name for name in names if plain_name(name) in NODES]
+                candidates += [(name, []) for name in more if (name, []) not in candidates]
             # Among several texts the longest counts, among several dates the first readable one.
             has_choice = len(candidates) > 1 and field in ("text", "published")
-            is_sure = candidates and not candidates[0][1] and not has_choice
+            is_sure = (
+                candidates and not candidates[0][1] and not has_choice and plain_name(candidates[0][0]) not in NODES
+            )
             places.append(_Place(field, candidates[0][0] if is_sure else None, candidates, field in self._mapped))
-        return shape, places
+        found = {place.field: {top for top, _ in place.paths} for place in places if place.paths}
+        return shape, places, found.keys() == {"text"} and found["text"] <= _MESSAGES and not _ERRORS.isdisjoint(names)
+
+
+# An answer that says that a service failed has such members, and nothing of an article.
+_MESSAGES = frozenset(("message", "description", "error_description", "detail", "msg"))
+_ERRORS = frozenset(("status", "error", "errors", "code", "statusCode", "ok", "success"))
+_FAILED = frozenset(("error", "fail", "failed", "failure"))
+_SHOWN = 200
+_ENCODE = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def _says_error(record: dict[str, Any]) -> bool:
+    states = [record.get(name) for name in ("status", "code", "statusCode")]
+    return (
+        any(isinstance(state, int) and 400 <= state < 600 for state in states)
+        or str(states[0]).lower() in _FAILED
+        or bool(record.get("error") or record.get("errors"))
+        or any(record.get(name) is False for name in ("ok", "success"))
+    )
 
 
 def _members(value: bytes) -> dict[str, Any]:
@@ -185,6 +245,7 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
     """Return the field's value and its name, or else a value without a plain meaning, so that the error can name it."""
     field, _, paths, is_mapped = place
     values: list[tuple[Any, str]] = []
+    nodes: list[tuple[str, str]] = []
     not_plain: tuple[Any, str] = None, ""
     for top, path in paths:
         value = _at(record[top], path)
@@ -193,7 +254,16 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             if value is not None:
                 return value, name
             continue
-        if type(value) is not str:
+        if field == "text":
+            is_nodes = not path and plain_name(top) in NODES
+            if is_nodes and isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value):
+                continue
+            text = rich_text(value) if is_nodes and not isinstance(value, str) else text_of(value)
+            if text is not value and isinstance(text, str) and text != plain_value(field, value):
+                nodes.append((text, name))
+                continue
+            value = None if is_nodes and text is value else text
+        elif type(value) is not str:
             value = plain_value(field, value)
         if isinstance(value, (dict, list)):
             not_plain = not_plain if not_plain[1] or not value else (value, name)
@@ -202,6 +272,8 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
     if field == "published":
         return next((each for each in values if milliseconds_of(each[0]) >= 0), (values or [not_plain])[0])
     texts = [each for each in values if isinstance(each[0], str)]
+    most = max((len(text) for text, _ in texts), default=0) if nodes else 0
+    texts += [each for each in nodes if len(each[0]) > _FULLER * most]
     if field == "text" and texts and not is_mapped:
         text = article([each for each, _ in texts])
         return text, next(name for each, name in texts if each.startswith(text))

@@ -102,7 +102,7 @@ _STRING = tolerant(msgspec.json.Decoder(str).decode)
 
 
 class Opener:
-    """Opens values of all FORMATS, and envelopes in JSON. `path`: [item] list.
+    """Opens values of all FORMATS, and envelopes in JSON.
 
     >>> open = Opener()
     >>> open(b"<rss><item><title>Elm bridge opens</title></item></rss>", [("ce_id", b"7")])
@@ -111,8 +111,7 @@ class Opener:
     Opened(value=b'{"title": "T"}', lent={'id': '7', 'source': '/wire'})
     """
 
-    def __init__(self, registry: RegistrySettings | None = None, path: str | None = None) -> None:
-        self._path = path
+    def __init__(self, registry: RegistrySettings | None = None) -> None:
         self.frames = frames_of(registry or RegistrySettings())
 
     def __call__(self, value: bytes, headers: Headers = ()) -> Opened:
@@ -135,8 +134,7 @@ class Opener:
         value = value.lstrip(_LEAD)
         event = _DECODE(value)
         if event.specversion is None:
-            listing = items_in(_OBJECT(value), self._path)
-            return Opened(only(listing.lines() if listing else [], "JSON"), {})
+            return Opened(only([line for each in items_in(_OBJECT(value)).read for line in each.lines()], "JSON"), {})
         content = self(_data_of(event)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")

@@ -1,34 +1,61 @@
-"""Find the items in a JSON document that holds many: in a list at any path, in a dict of items, or in columns.
+"""Find the items in a JSON document that holds many: in lists at any path, in a dict of items, or in columns.
 
-A list counts if most of its elements look like items. Feeds have a title and a description, and articles have lists of
-images. So an object that looks like an item is an envelope only if its list has a name of such lists, and longer texts.
+All lists of articles are read. Their entries have a headline, or a text with an id, an address or a date; a list of
+authors, of fields or of a legend has none of these. If no list is so sure, the longest one counts whose entries look
+like items. The nodes of a text are no entries.
+
+Feeds have a title and a description, and articles have lists of images. So an object that looks like an item is an
+envelope only if its list has a name of such lists, or if it has no text and no date, and its entries have longer texts.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.news.names import LISTS, WRAPPERS, is_text_name, meant_by
+from stream_dedup.news.names import LISTS, NODES, PARTS, WRAPPERS, is_text_name, meant_by, plain_name
 from stream_dedup.news.plain_values import plain_value
+from stream_dedup.news.query import step
 from stream_dedup.surrogates import without_lone
 
-PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
-_DEEPEST = 4
+_DEEPEST = 8  # objects and lists around a list of items; converted XML has a list at each step
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
 _NO_SPACE = re.compile(r"\S")
 _BAD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+# What systems call the kind of a node, and how kinds are named.
+_KINDS = (
+    "type", "nodeType", "_type", "kind", "role", "component", "__component", "__typename", "blockName", "acf_fc_layout",
+    "object",
+)  # fmt: skip
+_NODE = re.compile(
+    "para|text|head|block|image|list|quote|html|embed|span|body|title|section|video|divider|rule|table|row|unstyled|"
+    r"\A(p|h\d|hr|br|ul|ol|li|doc|document|link)\Z",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile("(Article|Posting|Report|Review|NewsItem)\\Z")  # types of schema.org
+_SAMPLED = 20  # entries that show what a list is
+_PROSE = 40  # shorter texts are messages, such as "Success"
+
+
+class Rank(IntEnum):
+    """How sure it is that a list of objects has items; see `_rank_of`."""
+
+    OTHER = 0
+    NAMED = 1
+    LIKELY = 2
+    SURE = 3
 
 
 class Listing(NamedTuple):
-    """The elements of a list of items, the dotted path of the list, and the address of its site, or ""."""
+    """The elements of a list of items, the path of the list as in JMESPath, and the address of its site, or ""."""
 
     path: str
     items: list[Any]
     site: str = ""
+    rank: Rank = Rank.SURE
 
     def lines(self) -> list[bytes]:
         """Return each item as a JSON object. The site is the source of those without an address and a source."""
@@ -39,71 +66,185 @@ class Listing(NamedTuple):
             lines.append(msgspec.json.encode(each))
         return lines
 
+    def __str__(self) -> str:
+        return f"{self.path or '@'} ({len(self.items):,})"
 
-def items_in(document: dict[str, Any], path: str | None = None) -> Listing | None:
-    """Return the items of an envelope, or None for an item. `path`: where the list is, if the user says it.
 
-    >>> items_in({"status": "ok", "articles": [{"title": "Elm bridge opens"}]})
-    Listing(path='articles', items=[{'title': 'Elm bridge opens'}], site='')
-    >>> items_in({"title": "Elm bridge opens", "images": [{"title": "The bridge"}]})
+class Found(NamedTuple):
+    """The lists of items of a document, none for an item, and the other lists of objects."""
+
+    read: list[Listing]
+    left: list[Listing]
+
+
+def items_in(document: Any) -> Found:
+    """Return the lists of items of an envelope, and the lists that are left.
+
+    >>> [str(each) for each in items_in({"top": [{"title": "Elm bridge opens"}], "more": [{"title": "T"}]}).read]
+    ['top (1)', 'more (1)']
+    >>> items_in({"title": "Elm bridge opens", "images": [{"title": "The bridge"}]}).read
+    []
     """
-    if path is not None:
-        value: Any = document
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        return Listing(path, value) if isinstance(value, list) else None
-    is_own, rows = is_item(document), _rows(document)
-    if rows and _are_items(rows) and not (is_own and isinstance(next(iter(document.values())), dict)):
-        return Listing("", rows)
-    is_feed = "jsonfeed.org" in str(document.get("version"))
-    listings = [each for each in _lists(document, "", _DEEPEST) if not is_own or each.path.rpartition(".")[2] in LISTS]
-    best = max((each for each in listings if each.items or is_feed), key=lambda each: len(each.items), default=None)
-    is_longer = best is not None and is_own and best.items and _longest(document) > max(map(_longest, best.items))
-    return None if is_longer else best
+    lists = _merged(_lists(document, "", _DEEPEST))
+    if not lists and isinstance(document, dict) and "jsonfeed.org" in str(document.get("version")):
+        return Found([Listing("items", [])], [])
+    rank = max((each.rank for each in lists), default=Rank.OTHER)
+    read = [each for each in lists if rank and each.rank is rank]
+    if rank is Rank.NAMED:
+        read = [max(read, key=lambda each: len(each.items))]
+    return Found(read, [each for each in lists if not any(each is one for one in read)])
 
 
 def is_item(record: dict[str, Any]) -> bool:
     """Whether a record has a title or a text."""
     record = flat(record)
-    return any(
-        text and isinstance(text, str)
-        for field in ("title", "text")
-        for text in (plain_value(field, record[name]) for name in meant_by(record, field))
-    )
+    return _has(record, "title") or _has(record, "text")
 
 
-def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with the members of its wrappers as its own, under names with a dot."""
-    for name in [name for name in WRAPPERS & record.keys() if isinstance(record[name], dict)]:
-        inner = {f"{name}.{each}": value for each, value in record[name].items()}
-        if meant_by(inner, "title") or meant_by(inner, "text"):
+def flat(record: dict[str, Any], wrappers: frozenset[str] = WRAPPERS, depth: int = 3) -> dict[str, Any]:
+    """Return the record with the members of its wrappers as its own, under names with a dot.
+
+    `depth` bounds wrappers in wrappers, since the names of each are made anew.
+    """
+    if not depth:
+        return record
+    for name in [name for name in wrappers & record.keys() if isinstance(record[name], dict)]:
+        inner = {f"{name}.{each}": value for each, value in flat(record[name], wrappers, depth - 1).items()}
+        if name == "sys" or meant_by(inner, "title") or meant_by(inner, "text"):
             record = {each: value for each, value in record.items() if each != name} | inner
     return record
 
 
+def _has(record: dict[str, Any], field: str, *other: str) -> bool:
+    values = (
+        plain_value(field, record[name])
+        for name in meant_by(record, field)
+        if name not in other and not _is_article(record[name])
+    )
+    return any(value and isinstance(value, str) for value in values)
+
+
 def _longest(record: Any) -> int:
     record = flat(record) if isinstance(record, dict) else {}
-    return max((len(str(record[name])) for name in record if is_text_name(name) and record[name]), default=0)
+    texts = (record[name] for name in record if is_text_name(name))
+    return max((len(str(text)) for text in texts if text and not _is_article(text)), default=0)
 
 
-def _lists(value: dict[str, Any], path: str, depth: int) -> Iterator[Listing]:
-    """Yield the lists of items in an object, and the empty lists that have the name of one."""
-    site = value.get("home_page_url") or value.get("link")
+def _is_article(value: Any) -> bool:
+    """Whether a member is an article of its own, such as the lead of a page, and no text."""
+    return isinstance(value, dict) and len(value) > 1 and _has(value, "title", "name") and _has(value, "text")
+
+
+def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
+    """Return the lists of objects below a value, except those of an item."""
+    if isinstance(value, list):
+        return _in_list(value, path, depth, site)
+    if not isinstance(value, dict) or not depth or not any(isinstance(each, (dict, list)) for each in value.values()):
+        return []
+    rows = _rows(value)
+    if rows and (rank := _rank(rows)) and not (isinstance(next(iter(value.values())), dict) and is_item(value)):
+        is_table = not any(_are_sure(_lists(row, "", depth - 1)) for row in rows)
+        if is_table:
+            return [Listing(path, rows, rank=rank)]
+    home = value.get("home_page_url") or value.get("link")
+    lists = list[Listing]()
     for name, inner in value.items():
-        where = f"{path}.{name}".removeprefix(".")
-        if isinstance(inner, dict) and name in ("item", "entry") and is_item(inner):  # converted XML with a single one
+        where = f"{path}.{step(name)}".removeprefix(".")
+        if (
+            isinstance(inner, dict) and name in ("item", "entry") and path[-2:] != "[]" and is_item(inner)
+        ):  # converted XML with a single one
             inner = [inner]
-        if isinstance(inner, list):
-            if not PARTS.search(name.lower()) and (_are_items(inner) or (not inner and name in LISTS)):
-                yield Listing(where, inner, site if isinstance(site, str) else "")
-        elif isinstance(inner, dict) and depth:
-            rows = _rows(inner)
-            yield from [Listing(where, rows)] if _are_items(rows) else _lists(inner, where, depth - 1)
+        if PARTS.search(name.lower()):
+            lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
+        else:
+            lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
+    is_own = bool(lists) and is_item(value)
+    if _are_sure(lists) and not is_own:
+        singles = {name: each for name, each in value.items() if name not in WRAPPERS and _is_article(each)}
+        paths = {f"{path}.{step(name)}".removeprefix("."): each for name, each in singles.items()}
+        lists += [Listing(where, [each]) for where, each in paths.items()]
+    if is_own:
+        lists = [each if _is_apart(value, each) else each._replace(rank=Rank.OTHER) for each in lists]
+    return lists
 
 
-def _are_items(rows: list[Any]) -> bool:
-    """Whether most of the first rows look like items."""
-    return 2 * sum(isinstance(row, dict) and is_item(row) for row in rows[:20]) > len(rows[:20])
+def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
+    """Whether a list in what looks like an item has other items, and not its parts."""
+    own, most = _longest(record), max(map(_longest, listing.items), default=0)
+    name = listing.path.rpartition(".")[2].removesuffix("[]").strip('"')
+    if name in LISTS:
+        return own <= most
+    if is_text_name(name) or plain_name(name) in NODES:
+        return False
+    return own < _PROSE <= most and listing.rank is Rank.SURE and not meant_by(record, "published")
+
+
+def _in_list(values: list[Any], path: str, depth: int, site: str) -> list[Listing]:
+    """Return a list, and the lists in those of its elements that hold further ones."""
+    first = values[:_SAMPLED]
+    if 2 * sum(isinstance(each, dict) and _is_node(each) for each in first) > len(first):
+        return []
+    lists, own = list[Listing](), list[Any]()
+    for each in values:
+        inner = _lists(each, f"{path}[]", depth - 1, site) if depth and isinstance(each, (dict, list)) else []
+        if _are_sure(inner):
+            lists += inner
+        else:
+            own.append(each)
+    if any(_is_typed(each) for each in own):  # JSON-LD: the page, its images and persons are none
+        lists += [Listing(path, [each for each in own if not _is_typed(each)], rank=Rank.OTHER)]
+        own = [each for each in own if _is_typed(each)]
+    if _are_objects(own) or (own and lists):
+        lists += [Listing(path, own, site, _rank(own))]
+    return [each for each in lists if each.items]
+
+
+def _are_objects(values: Any) -> bool:
+    return isinstance(values, list) and any(isinstance(each, dict) for each in values)
+
+
+def _are_sure(lists: list[Listing]) -> bool:
+    return any(each.rank is Rank.SURE for each in lists)
+
+
+def _merged(lists: list[Listing]) -> list[Listing]:
+    """Join the lists of one path and site, which are those of groups."""
+    joined = dict[tuple[str, str, Rank], Listing]()
+    for each in lists:
+        joined.setdefault((each.path, each.site, each.rank), each._replace(items=[])).items.extend(each.items)
+    return list(joined.values())
+
+
+def _rank(rows: list[Any]) -> Rank:
+    """Return the rank that most of the first rows reach."""
+    ranks = sorted((_rank_of(row) if isinstance(row, dict) else Rank.OTHER for row in rows[:_SAMPLED]), reverse=True)
+    return ranks[len(ranks) // 2] if ranks else Rank.OTHER
+
+
+def _rank_of(record: dict[str, Any]) -> Rank:
+    """An article has a text or a headline, and an address or a date, or both; a name alone is that of anything."""
+    record = flat(record)
+    title, text = _has(record, "title", "name"), _has(record, "text")
+    named, dated = title or _has(record, "title"), bool(meant_by(record, "published"))
+    placed = dated or bool(meant_by(record, "url"))
+    if (title and (text or placed)) or (named and dated):
+        return Rank.SURE
+    if text and not named and (placed or meant_by(record, "id")):
+        return Rank.SURE
+    return Rank.LIKELY if title or text else Rank.NAMED if named else Rank.OTHER
+
+
+def _is_node(record: dict[str, Any]) -> bool:
+    """Whether an object is a node of a text: it has a kind, and neither headline nor address nor date."""
+    record = flat(record)
+    kinds = (record.get(name) for name in _KINDS)
+    return any(isinstance(kind, str) and _NODE.search(kind) for kind in kinds) and not any(
+        meant_by(record, field) for field in ("title", "url", "published")
+    )
+
+
+def _is_typed(record: Any) -> bool:
+    return isinstance(record, dict) and bool(_ARTICLE.search(str(record.get("@type"))))
 
 
 def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
@@ -112,6 +253,9 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
     if len(columns) > 1 and all(isinstance(each, dict) and each for each in columns):
         if all(key.isdigit() for key in columns[0]):
             return [{name: column.get(key) for name, column in value.items()} for key in columns[0]]
+        shared = columns[0].keys() & columns[1].keys()
+        if not meant_by(shared, "title") and not meant_by(shared, "text"):  # the parts of one item
+            return []
         is_counted = list(value) == [str(number) for number in range(len(value))]  # a count is no id
         return [row if is_counted or meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
     if len(columns) > 1 and all(isinstance(each, list) and len(each) == len(columns[0]) > 1 for each in columns):

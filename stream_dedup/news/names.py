@@ -65,12 +65,18 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 """For each preset: field -> alternative dotted paths (a|b); a number is an index into a list. If several alternatives
 are filled, the fullest text counts; for other fields the first filled one does."""
 
+CRAWLED = (
+    "crawled", "crawledat", "crawldate", "crawltime", "fetched", "fetchedat", "scraped", "scrapedat", "scrapedate",
+    "retrieved", "retrievedat", "indexedat", "collectedat", "harvestedat", "downloadedat",
+)  # fmt: skip
+"""Dates of last resort: when a crawler came, not when the article was published."""
 # What other names mean, the likeliest first: English, then German, French, Spanish, Italian, Portuguese.
 _MEANINGS = {
     "id": "id guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid artikelnr "
     "artikelnummer identifiant identificador identificativo",
     "title": "title headline headlinemain headlinetext heading webtitle articletitle newstitle posttitle storytitle "
-    "maintitle subject titel uberschrift ueberschrift schlagzeile titre titulo titular encabezado titolo manchete name",
+    "maintitle subject titel uberschrift ueberschrift schlagzeile titre titulo titular encabezado titolo manchete "
+    "basic name",
     "source": "source sourceurl sourcedomain sourcename cleanurl domain hostname host site sitename website origin "
     "publisher publishername publication newspaper newssource outlet mediaurl medianame provider agency quelle zeitung "
     "medium fuente medio periodico fonte giornale journal veiculo",
@@ -82,15 +88,16 @@ _MEANINGS = {
     "timestamp time datum veroffentlicht veroeffentlicht veroffentlichtam veroeffentlichtam erscheinungsdatum "
     "datepublication dateparution "
     "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
-    "datapublicacao issued updated updatedat modified",
+    "datapublicacao publishingdate timepublished createdontime displaydate firstpublishdate firstpublished "
+    "firstpublishedat issued updated updatedat modified " + " ".join(CRAWLED),
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what shows that the text belongs to something else.
 _TEXT_NAME = re.compile(
-    "(text|content|body|story|article|document|description|summary|excerpt|abstract|snippet|teaser|lead|paragraph|encoded|html|"
+    "(text|content|body|desc|story|article|document|description|summary|excerpt|abstract|snippet|teaser|lead|paragraph|encoded|html|"
     "message|transcript|intro|inhalt|artikel|beschreibung|zusammenfassung|texte|contenu|corps|chapo|texto|contenido|"
     "cuerpo|articulo|descripcion|resumen|testo|contenuto|corpo|articolo|descrizione|riassunto|sommario|conteudo|"
-    "descricao|sentence|bodie)s?\\Z"
+    "descricao|sentence|nitf|bodie)s?\\Z"
 )
 _OTHER_TEXT = re.compile(
     "image|photo|author|comment|licen[cs]e|copyright|disclaimer|headline|title|titel|translat|caption|video|"
@@ -98,8 +105,9 @@ _OTHER_TEXT = re.compile(
 )
 _TRANSLATED = re.compile(r"[a-z]{2}[-_]|.*[-_][a-z]{2}\Z")  # such as en-content, beside the content of the publisher
 WRAPPERS = frozenset(
-    ("article", "attributes", "data", "doc", "document", "entry", "fields", "item", "news", "node", "payload", "post",
-    "properties", "record", "_source", "story")
+    ("Item", "article", "attributes", "data", "doc", "document", "elements", "entry", "extended_tweet", "fields",
+    "headlines", "item", "news", "node", "payload", "post", "promo", "properties", "record", "row", "_source", "story",
+    "sys", "tweet")
 )  # fmt: skip
 """Objects that may wrap the fields of an item. Such a field is called `data.title`, whether it is nested or flat."""
 LISTS = frozenset(
@@ -108,6 +116,13 @@ LISTS = frozenset(
     "stories", "value")
 )  # fmt: skip
 """Names of lists of items, and of objects around such lists."""
+PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
+"""Lists and objects of these names are parts of an article, and none of its items and texts."""
+NODES = frozenset(
+    ("acf", "blocks", "bodyblocks", "children", "components", "contentblocks", "contentelements", "elements", "lexical",
+    "liveblogupdate", "mobiledoc", "nodes", "results", "richtext", "root", "sections")
+)  # fmt: skip
+"""Names of a text in nodes; a plain string there is none (rich_text.py)."""
 SPECIAL = frozenset(("specversion", *LISTS, *WRAPPERS))
 """Members that may show an envelope or a wrapper. All CloudEvents have the first one."""
 
@@ -160,7 +175,10 @@ def plain_name(name: str) -> str:
     ('pubdate', 'date', 'uberschrift', 'bodytext')
     """
     wrapper, _, inner = name.partition(".")
-    last = re.split("[:/#]", inner if wrapper in WRAPPERS and inner else name)[-1]
+    while wrapper in WRAPPERS and inner:
+        name = inner
+        wrapper, _, inner = name.partition(".")
+    last = re.split("[:/#]", name)[-1]
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKD", last).casefold())
 
 

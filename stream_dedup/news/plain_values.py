@@ -25,6 +25,9 @@ _KEYS = {
     ),
     "published": ("$date", "$numberLong", *_TEXT),
 }  # fmt: skip
+# Other objects of one member hold the value under its type ({"string": "T"}), those of languages the same in each.
+LANGUAGE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?\Z")
+_NO_VALUE = frozenset(("type", "id", "role", "lang", "language", "status"))
 _RELATION = ("@rel", "rel", "@_rel")
 _TYPES = frozenset(("contenttype", "contentType", "role"))
 # NewsAPI cuts a text at 200 characters and appends the number of missing ones, which differs between copies.
@@ -57,6 +60,9 @@ def plain_value(field: str, value: Any) -> Any:
             return ""
         keys = [key for key in _KEYS.get(field, _TEXT) if key in value]
         filled = [value[key] for key in keys if is_filled(value[key])]
+        if not keys and (len(value) == 1 or all(map(LANGUAGE.match, value))):
+            filled = [each for name, each in value.items() if each and name not in _NO_VALUE][:1]
+            filled = [each for each in filled if field in ("id", "published") or not isinstance(each, (int, float))]
         inner = (plain_value(field, each) for each in filled)
         return next(
             (each for each in inner if not isinstance(each, (dict, list))), "" if keys and not filled else value
@@ -80,13 +86,14 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text":
         texts = [text for text in (plain_value(field, each) for each in values) if text and isinstance(text, str)]
-        if any(map(_is_typed, values)) and texts:  # one text in several types
+        if any(map(is_typed, values)) and texts:  # one text in several types
             return article(texts)
         return "\n\n".join(texts) if texts or not values else values  # its paragraphs
     return values
 
 
-def _is_typed(value: Any) -> bool:
+def is_typed(value: Any) -> bool:
+    """Whether an object is one of several forms of a text, and says which."""
     return isinstance(value, dict) and (
         not _TYPES.isdisjoint(value) or "/" in str(value.get("type", value.get("@type", "")))
     )

@@ -4,15 +4,14 @@ A `Summary` becomes JSON, rows for screens and the status page, a line for the l
 warning names a cause of wrong results that raise no error, and a cure that works when followed to the letter.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from stream_dedup.news.item_lists import PARTS
-from stream_dedup.news.names import FIELDS
+from stream_dedup.news.names import CRAWLED, FIELDS, plain_name
+from stream_dedup.news.proposals import PROSE, Proposals, such_as
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings
 
@@ -20,8 +19,6 @@ MOST_REASONS = 3
 """Distinct reasons of bad items, and examples of unreadable dates, in a summary."""
 MOST_SOURCES = 4096
 """Sources and addresses that are counted: a large feed has some thousand."""
-SHOWN_PATHS = 12
-"""Fields of the records that are shown."""
 LARGEST = 5
 """Sources and names that are shown: those with the most items."""
 
@@ -73,7 +70,8 @@ class Summary(msgspec.Struct):
     `shapes`: preset -> items. `schemas`: schema of a registry -> items. `filled`: field -> items that have it.
     `samples`: field -> its first value. `names`: items whose id comes from the record or its key. `shared_ids`: items
     among the first thousand that share their id with an unlike one, if at least half of them do; `shared_id`: such an
-    id with two places. `addresses`, `sources`: their numbers, counted up to 4,096. `largest`: the sources with the most
+    id with two places. `noticed`: those whose text stands under unlike headlines of their site; `notice`: such a text.
+    `addresses`, `sources`: their numbers, counted up to 4,096. `largest`: the sources with the most
     items. `lent`: field -> items that have it only from the envelope of a CloudEvent. `reasons`: the first distinct
     reasons of bad items, each with its first position. `paths`: the fields of the first records, those with the longest
     values first. `origins`: field -> name that was read -> items. `left`: name of a text that was not read -> items.
@@ -92,6 +90,8 @@ class Summary(msgspec.Struct):
     names: int = 0
     shared_ids: int = 0
     shared_id: str = ""
+    noticed: int = 0
+    notice: str = ""
     addresses: int = 0
     sources: int = 0
     largest: list[tuple[str, int]] = []
@@ -206,7 +206,6 @@ def _counted(pairs: Iterable[tuple[str, int]]) -> str:
 
 # -- warnings ----------------------------------------------------------------------------------------------
 
-_PROSE = 40  # mean characters of a field that may be a text
 # With fewer items a share means nothing. A larger share of bad items is more than slips in single records.
 _FEW, _MANY_BAD = 10, 0.05
 # Three times as many steps back as forward are more than jitter: in a reversed feed nearly all steps go back.
@@ -220,14 +219,6 @@ _READABLE = (
     "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), the day first with dots "
     "(31.01.2024 10:00), a number of seconds or milliseconds since 1970"
 )
-# Names that a field probably has in records of unknown shape. The text is the longest field with another name.
-_LIKELY = {
-    "id": re.compile(r"(^|[._-])(\w*id|uri|key)$", re.I),
-    "title": re.compile(r"title|headline|heading|subject", re.I),
-    "source": re.compile(r"source|site|publisher|domain|host", re.I),
-    "url": re.compile(r"url|link|href", re.I),
-    "published": re.compile(r"date|time|publish|created", re.I),
-}
 # Fields whose lack gives wrong results without an error, and what is lost.
 _LACKS = {
     "title": "No item has a title, by which many duplicates are found",
@@ -235,6 +226,12 @@ _LACKS = {
     "published": "No item has a date, so no original is ever too old",
     "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
     "source": "No item has a source or url, so a site's own series cannot be told from copies on other sites",
+}
+# What stands in on Kafka.
+_STAND_INS = {
+    "published": "No item has a date of its own, so the timestamps of the records count",
+    "id": "No item has an id of its own, so the keys of the records count, or else their places: if the keys do "
+    "not name the articles, other articles count as new versions",
 }
 # Fields that only the envelopes of CloudEvents have, and what is wrong if these are all alike.
 _LENT = {
@@ -244,10 +241,10 @@ _LENT = {
 }
 
 
-def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Mapping[str, float]) -> Iterator[Warned]:
+def warnings_of(summary: Summary, settings: ItemSettings, window: int, proposals: Proposals) -> Iterator[Warned]:
     """Yield the warnings, the most serious first.
 
-    `window` is in ms. `paths` has the fields of the records and their mean lengths in characters, the longest first.
+    `window` is in ms. `proposals` has the fields of the records.
     """
     items = summary.items - summary.tombstones
     if not summary.items:
@@ -264,9 +261,9 @@ def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Ma
             "Items are not UTF-8. If it is Latin-1, as in old exports: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER",
         )
     if summary.looked:
-        yield from _absent(summary, settings, paths)
+        yield from _absent(summary, settings, proposals)
     if not summary.all_bad:  # they have no dates that count, and another cause comes first
-        yield from _lent(summary, paths)
+        yield from _lent(summary, proposals)
     dates = summary.dates
     if dates.unreadable:
         text = f"{counted(dates.unreadable, 'date')} cannot be read ({dates.examples[0]})"
@@ -299,82 +296,83 @@ def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Ma
             f"window ({span(window)}), by {span(dates.furthest_back)} at most: of each pair the later copy may be let "
             "through, the earlier held back. Sort the items by date, the oldest first, or correct the dates.",
         )
-    yield from _shared_ids(summary)
-    yield from _longer(summary, paths)
+    crawled = [name for name in summary.origins.get("published", {}) if plain_name(name) in CRAWLED]
+    if crawled:
+        yield Warned(
+            "crawl-dates",
+            f"Dates come from {crawled[0]}, which says when a crawler came: the order of the copies is that of the "
+            f"crawl, and an old article looks new{proposals.cure('published')}",
+        )
+    if summary.noticed:
+        yield Warned(
+            "notices",
+            f"{summary.noticed:,} items have a text that stands under unlike headlines on their site, such as "
+            f"{summary.notice!r}: a notice, of cookies or a paid plan, and no article. It proves nothing; the "
+            "headlines decide. Let the producer leave it out, or fetch the articles.",
+        )
+    yield from _shared_ids(summary, proposals)
+    yield from _longer(summary, proposals)
 
 
-def _shared_ids(summary: Summary) -> Iterator[Warned]:
+def _shared_ids(summary: Summary, proposals: Proposals) -> Iterator[Warned]:
     """Warn of ids that name no articles, and propose the addresses if nearly all of them differ."""
     if summary.shared_ids:
         is_apart = _FEW * summary.addresses >= (_FEW - 1) * min(summary.looked, MOST_SOURCES)
-        other = next(iter(summary.origins.get("url", {})), None) if is_apart else None
+        other = next((path for path in summary.origins.get("url", {}) if proposals.works("id", path)), None)
+        other = other if is_apart else None
         yield Warned(
             "shared-ids",
             f"{summary.shared_ids:,} items share their id with an item of another text, such as "
             f"{summary.shared_id}: their ids name no articles. In files such items are judged by their texts "
             "alone, as if they had no id; on Kafka each counts as a new version of the one before it, if the "
             "source is the same. Let the producer give each its own, or name a field that tells them apart"
-            f"{_such_as({'id': other})}.",
+            f"{such_as({'id': other})}.",
         )
 
 
-def _longer(summary: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
+def _longer(summary: Summary, proposals: Proposals) -> Iterator[Warned]:
     """Warn of a field that is longer than the text, although its name is no name of a text."""
+    paths = proposals.paths
     read = max((paths.get(path, 0) for path in summary.origins.get("text", {})), default=0)
     known = {*summary.left, *(path for each in summary.origins.values() for path in each)}
     others = [path for path in paths if path not in known]
-    if read and others and paths[others[0]] > 2 * read and paths[others[0]] >= _PROSE:
+    if (
+        read
+        and others
+        and paths[others[0]] > 2 * read
+        and paths[others[0]] >= PROSE
+        and proposals.works("text", others[0])
+    ):
         yield Warned(
             "longer-field",
             f"The longest field, {others[0]}, is not read; the text is {', '.join(summary.origins['text'])}. If "
-            f"it has the article, name it{_such_as({'text': others[0]})}.",
+            f"it has the article, name it{such_as({'text': others[0]})}.",
         )
 
 
-def _absent(summary: Summary, settings: ItemSettings, paths: Mapping[str, float]) -> Iterator[Warned]:
+def _absent(summary: Summary, settings: ItemSettings, proposals: Proposals) -> Iterator[Warned]:
     """Warn of fields that no item has, and propose fields of the records for them."""
     has = {name: bool(count) for name, count in summary.filled.items()}
-    has |= {"id": bool(summary.names), "source": bool(summary.largest)}
+    has |= {"source": bool(summary.largest)}
     if settings.fingerprint is not None or settings.format == "text":
         has |= {"title": True, "text": True}
-    if summary.all_bad or summary.dates.origin == "timestamp" or summary.dates.unreadable:
+    if settings.format == "text":
+        has |= {"id": bool(summary.names), "published": True}
+    if summary.all_bad or summary.dates.unreadable:
         has["published"] = True
-    missing = [name for name in _LACKS if not has[name]]
+    stand_in = {"id": summary.names > 0, "published": summary.dates.origin == "timestamp"}
+    lacks = _LACKS | {name: _STAND_INS[name] for name, does in stand_in.items() if does}
+    missing = [name for name in lacks if not has[name]]
     if missing[:2] == ["title", "text"]:
-        yield Warned("no-fields", f"No item has a title or a text{_cure(paths, 'title', 'text')}")
+        yield Warned("no-fields", f"No item has a title or a text{proposals.cure('title', 'text')}")
         return  # other missing fields have the same cause
     for name in missing:
-        yield Warned(f"no-{name}", f"{_LACKS[name]}{_cure(paths, name)}")
+        yield Warned(f"no-{name}", f"{lacks[name]}{proposals.cure(name)}")
 
 
-def _lent(summary: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
+def _lent(summary: Summary, proposals: Proposals) -> Iterator[Warned]:
     """Warn if the envelopes say the same of all items, or describe the records and not the articles."""
     alike = {"id": True, "source": summary.sources == 1, "published": summary.dates.earliest == summary.dates.latest}
     for name, text in _LENT.items():
         if alike[name] and _FEW <= summary.looked == summary.lent.get(name):
-            yield Warned(f"envelope-{name}", f"{text}{_cure(paths, name)}")
-
-
-def _cure(paths: Mapping[str, float], *missing: str) -> str:
-    """List the fields of the records, and the probable ones as a setting; an address may stand in for a source."""
-    if not paths:
-        return "."
-    missing = ("source", "url") if missing == ("source",) else missing
-    own = [path for path in paths if not PARTS.search(path.rpartition(".")[0])]
-    likely = {name: [path for path in own if pattern.search(path)] for name, pattern in _LIKELY.items()}
-    guesses = {name: min(likely[name], key=len, default=None) for name in missing if name in likely}
-    # The longest fields whose names say nothing, as in a table without a header.
-    known = {path for each in likely.values() for path in each}
-    rest = iter([path for path in own if path not in known])
-    if "text" in missing:
-        guesses["text"] = next((path for path in rest if paths[path] >= _PROSE or "title" in missing), None)
-    if "text" in missing and "title" in missing and not guesses["title"]:
-        guesses["title"] = next(rest, None)
-    present = f"{', '.join([*paths][:SHOWN_PATHS])}{', …' if len(paths) > SHOWN_PATHS else ''}"
-    return f". The records have {present}: if one of them is the field, name it{_such_as(guesses)}."
-
-
-def _such_as(guesses: Mapping[str, str | None]) -> str:
-    """Show how the settings name fields."""
-    examples = ", ".join(f'{name} = "{path}"' for name, path in guesses.items() if path)
-    return f" under [item.fields] in the settings (--config FILE){f', such as {examples}' if examples else ''}"
+            yield Warned(f"envelope-{name}", f"{text}{proposals.cure(name)}")

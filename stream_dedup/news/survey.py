@@ -19,14 +19,15 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.errors import BadItem
+from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.dates import milliseconds_of
-from stream_dedup.news.decode import TEXT, DecodedRecord
+from stream_dedup.news.decode import TEXT, DecodedRecord, Decoder
 from stream_dedup.news.formats import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.plain_values import is_filled
-from stream_dedup.news.summary import LARGEST, MOST_REASONS, MOST_SOURCES, SHOWN_PATHS, Dates, Summary, warnings_of
+from stream_dedup.news.proposals import SHOWN_PATHS, Proposals
+from stream_dedup.news.summary import LARGEST, MOST_REASONS, MOST_SOURCES, Dates, Summary, warnings_of
 from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
 from stream_dedup.surrogates import tolerant
@@ -38,10 +39,13 @@ SAMPLED = 100
 _REASON, _SAMPLE = 300, 100  # characters of a reason, which may list the fields of a record, and of a first value
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _LISTED_RECORDS, _PATHS = 100, 200  # records whose fields are listed, and distinct names that are counted
+_TRIED, _LARGEST = 20, 2**20  # records on which proposals are tried, and bytes of one
 _HEAD, _LETTERS = 400, 8  # characters of headline and text that are compared, as runs of this length
 # Two beginnings with a smaller share of common runs are no versions of one article. 93 in 100 of 6,000 pairs of two
 # articles of one site have a smaller share, in four languages, and 3 in 100 of 309 labelled copies, cuts and updates.
 _UNLIKE = 0.1
+# Two headlines of one text may be an edited one; three unlike ones are those of three articles.
+_UNLIKE_TITLES = 3
 
 
 class Survey:
@@ -86,9 +90,11 @@ class Survey:
         self._sources: Counter[str] = Counter()
         self._paths: Counter[str] = Counter()  # field of a record -> characters in all
         self._ids = SharedIds()
+        self._notices = Notices()
         self._origins: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
         self._left: Counter[str] = Counter()
         self._urls: set[str] = set()
+        self._first: list[bytes] = []  # records on which proposals are tried
         self.notes: Sequence[str] = ()
 
     @property
@@ -117,6 +123,8 @@ class Survey:
         self._count_time(item.time, record, part, number)
         self._ids.add(item, self._place(part, number))
         if is_sampled:
+            self._notices.add(item)
+        if is_sampled:
             self._count_fields(record)
             if self._is_timed_by_record and record is not None and len(self._dated) < FIRST:
                 own = milliseconds_of(record.fields["published"])
@@ -142,14 +150,29 @@ class Survey:
             for reason, (place, count) in self._reasons.items()
         ]
         summary.schemas = dict(self._schemas.most_common(LARGEST))
+        summary.noticed, summary.notice = self._notices.items, self._notices.example
         if self._ids.ids:
             summary.shared_ids, summary.shared_id = self._ids.shared, self._ids.example
         summary.paths = list(paths)[:SHOWN_PATHS]
         summary.origins = {name: dict(each.most_common()) for name, each in self._origins.items() if each}
         summary.left, summary.notes = dict(self._left.most_common()), list(self.notes)
         summary.addresses = len(self._urls)
-        summary.warnings = list(warnings_of(summary, self._settings, self._window, paths))
+        # Several records are one item each, with its paragraphs.
+        first = _DECODE(self._first[0].removeprefix(BOM_UTF8)) if len(self._first) == 1 else None
+        proposals = Proposals(paths, self._values, first, self._settings.query is not None)
+        summary.warnings = list(warnings_of(summary, self._settings, self._window, proposals))
         return summary
+
+    def _values(self, field: str, path: str) -> list[Any]:
+        """Return the values of a field in the first records, if the settings map it to a path."""
+        with suppress(ConfigError, ValueError):  # a name that is no path
+            read = Decoder(self._settings.model_copy(update={"fields": self._settings.fields | {field: path}})).read
+            values = list[Any]()
+            for record in self._first:
+                with suppress(BadItem):
+                    values.append(read(record).fields[field])
+            return values
+        return []
 
     def _count_bad(self, reason: str, part: int, number: int) -> None:
         self._summary.bad += 1
@@ -216,7 +239,10 @@ class Survey:
         if record.shape == TEXT or summary.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
-            for path, length in _leaves(_DECODE(record.value.removeprefix(BOM_UTF8))):
+            value = _DECODE(record.value.removeprefix(BOM_UTF8))
+            if len(self._first) < _TRIED and len(record.value) < _LARGEST:
+                self._first.append(record.value)
+            for path, length in _leaves(value):
                 if path in self._paths or len(self._paths) < _PATHS:
                     self._paths[path] += length
 
@@ -281,6 +307,35 @@ class SharedIds:
         if first != beginning and item.id not in self._unlike and _are_unlike(first, beginning):
             self._unlike.add(item.id)
             self.example = self.example or f"{item.id[:_HEAD]!r} ({first_place}, {place})"
+
+
+class Notices:
+    """Finds texts that stand under unlike headlines of one site, among the first items.
+
+    >>> notices = Notices()
+    >>> for title in ("Elm bridge opens", "Goats stop a train", "Clock museum moves"):
+    ...     notices.add(Item("", title, "Accept our cookies to read on.", "elm.example", 0))
+    >>> notices.items, notices.example
+    (3, 'Accept our cookies to read on.')
+    """
+
+    def __init__(self) -> None:
+        self.items = 0
+        self.example = ""
+        self._titles: dict[tuple[str, str], list[str]] = {}  # site and text -> unlike headlines, up to _UNLIKE_TITLES
+
+    def add(self, item: Item) -> None:
+        """Count an item. O(1)."""
+        place = item.source, item.text[:_HEAD]
+        if not (item.text and item.title) or (place not in self._titles and len(self._titles) >= FIRST):
+            return
+        titles = self._titles.setdefault(place, [])
+        if len(titles) < _UNLIKE_TITLES and all(_are_unlike(item.title, each) for each in titles):
+            titles.append(item.title[:_HEAD])
+            self.items += _UNLIKE_TITLES - 1 if len(titles) == _UNLIKE_TITLES else 0
+        if len(titles) == _UNLIKE_TITLES:
+            self.items += 1
+            self.example = self.example or _short(item.text, _SAMPLE)
 
 
 def _are_unlike(one: str, other: str) -> bool:

@@ -50,7 +50,7 @@ def _gauge(name: str, help: str, **labels: str | Sequence[str]) -> Spec:
 OTHER = "other"
 BAD_REASONS = (
     "json", "xml", "entries", "type", "encoding", "compressed", "no-key", "id", "fingerprint", "schema", "empty",
-    "too-large", "too-slow", "refused", "header", "internal",
+    "answer", "too-large", "too-slow", "refused", "header", "internal",
 )  # fmt: skip
 """The first words of a bad item's reason; a test compares them with the code. Any other word counts as OTHER, so no
 input can add a label value."""

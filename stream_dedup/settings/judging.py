@@ -30,9 +30,10 @@ class ItemSettings(Table):
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(default_factory=dict)
     """Fields that differ from the preset: our name = dotted path in the JSON object, such as title = 'head.line', or
     the name of a column. 'a|b' reads b where a is missing or empty."""
-    list: str | None = Field(None, min_length=1)
-    """Dotted path of the list of items in a JSON document that holds many, such as 'data.items'. By default the longest
-    list of objects with a title or a text is found."""
+    query: str | None = Field(None, min_length=1)
+    """Where the items are in documents and records of a shape that is not known, and their fields, in JMESPath
+    (https://jmespath.org): 'data.items' or 'data.items[].{id: url, title: head.main, text: body[].p}'. A list of texts
+    is joined. '@' reads a record as one item, whatever lists it has. `check --query` tries one."""
     time: Literal["record", "published"] = "record"
     """On Kafka, what an item's time is. record: the record's timestamp; published: the item's own date, as in files,
     for a backfill, or where producers send late. All members of a group need the same."""
@@ -40,6 +41,15 @@ class ItemSettings(Table):
     """Dotted path of a 64-bit fingerprint in the record (a perceptual hash of an image, a SimHash of another system): a
     whole number or 16 hex digits. It replaces headline and text, which are not read. Requires [fingerprint] family =
     'given'."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_list(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(path := values.get("list"), str):
+            names = (name if re.fullmatch(r"[A-Za-z_]\w*", name, re.A) else f'"{name}"' for name in path.split("."))
+            replacement = ".".join(names)
+            raise ValueError(f"list was replaced by query: write query = '{replacement}'")
+        return values
 
     @model_validator(mode="after")
     def _has_dates(self) -> "ItemSettings":

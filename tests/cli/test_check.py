@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.errors import ConfigError, InputError, UsageError
 from tests.batch.feed import feed, story, write
 from tests.cli.commands import json_of, run, words
 
-ODD = [json.dumps({"headline": f"Elm {i}", "body": "The bridge opened. " * 9}).encode() for i in range(30)]
+ODD = [json.dumps({"headline": f"Elm {i}", "body": f"Bridge {i} opened. " * 9}).encode() for i in range(30)]
 
 
 def test_a_sound_file_is_shown_on_80_columns(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ CASES: list[tuple[str, str, bytes, str, str]] = [
     ("no-fields", "a.csv", b'3,"Elm bridge opens","It opened on Monday at last, the mayor said."\n', "text", "column3"),
     ("no-fields", "a.csv", f'Kop.,Lang.Tekst.\nElm,"{TEXT}"\n'.encode(), "text", "Lang.Tekst."),
     ("no-text", "a.jsonl", lines([{"title": "T", "tekst": TEXT, "media_name": "Elm"}]), "text", "tekst"),
-    ("no-title", "a.jsonl", lines([{"meta.title": "T", "content.text": TEXT}]), "title", "meta.title"),
+    ("no-title", "a.jsonl", lines([{"meta.title": "Elm bridge", "content.text": TEXT}]), "title", "meta.title"),
     ("no-published", "a.jsonl", lines([KNOWN[0] | {"first_seen_date": "2026-01-05"}]), "published", "first_seen_date"),
     ("no-id", "a.jsonl", lines([KNOWN[0] | {"id": None, "wire_id": "7"}]), "id", "wire_id"),
     ("no-source", "a.jsonl", lines([KNOWN[0] | {"the_site": "elm.example"}]), "source", "the_site"),
@@ -151,9 +151,12 @@ def test_iconv_makes_latin_1_readable(tmp_path: Path) -> None:
 def test_the_list_that_a_note_names_can_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"top": KNOWN[:1], "rest": KNOWN}))
     (note,) = json_of("check", tmp_path / "a.json")["notes"]
-    assert 'items at rest; [item] list = "PATH"' in note
-    (tmp_path / "s.toml").write_text('[item]\nlist = "top"\n')
+    assert 'items of rest (3), top (1). If that is wrong, say it: [item] query = "PATH[]"' in note
+    (tmp_path / "s.toml").write_text('[item]\nquery = "top[]"\n')
     assert json_of("check", tmp_path / "a.json", "--config", tmp_path / "s.toml")["items"] == 1
+    (tmp_path / "s.toml").write_text('[item]\nlist = "top.rdf:RDF"\n')
+    with pytest.raises(ConfigError, match="list was replaced by query: write query"):
+        run("check", tmp_path / "a.json", "--config", tmp_path / "s.toml")
 
 
 def test_check_ends_with_what_was_read_or_what_to_do_first(tmp_path: Path) -> None:

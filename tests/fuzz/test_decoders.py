@@ -45,6 +45,7 @@ TARGETS_OF = {
     "news/fields.py": ["decode auto", "decode rss"],
     "news/clean.py": ["clean auto", "clean html"],
     "news/repair.py": ["decode xml"],
+    "news/rich_text.py": ["decode auto"],
     "news/survey.py": ["survey"],
     "news/xml.py": ["decode xml"],
     "observe/page.py": ["request"],

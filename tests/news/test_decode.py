@@ -84,10 +84,11 @@ def test_what_cannot_be_read_has_a_reason(value: bytes, reason: str) -> None:
             'content, read as the text, must be a string, not an object of lang, plain; name what it holds in [item] '
             'fields, such as text = "content.plain"',
         ),
-        ({"title": {"x": 1}}, 'title must be a string, not an object of x; name what it holds in [item] fields, such '
-                              'as title = "title.x"'),
-        ({"title": "T", "text": [{"plain": "Open."}] * 2}, 'text must be a string, not a list; name what it holds in '
-                                                           '[item] fields, such as text = "text.plain"'),
+        ({"title": {"x": 1}}, "title must be a string, not an object of x; name what it holds in [item] fields"),
+        (
+            {"title": "T", "text": [{"plan": "Open now.", "x": "y"}] * 2},
+            'text must be a string, not a list; name what it holds in [item] fields, such as text = "text.plan"',
+        ),
         ({"title": True, "text": "x"}, "title must be a string, not true"),
         ({"id": 1.5, "title": "T"}, "id must be a string, not 1.5"),
     ],

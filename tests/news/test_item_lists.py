@@ -78,9 +78,9 @@ def test_an_article_with_a_list_is_an_article(tmp_path: Path, parts: dict[str, A
 def test_the_settings_name_another_list(tmp_path: Path) -> None:
     document = {"featured": [ONE], "rest": [TWO, TWO, TWO]}
     (tmp_path / "a.json").write_text(json.dumps(document))
-    for path, count in ((None, 3), ("featured", 1)):
-        assert len(list(LineReader([str(tmp_path / "a.json")], path=path))) == count
-    item = Decoder(ItemSettings(list="featured"))(json.dumps(document).encode(), None, 0)
+    for query, count in ((None, 4), ("featured", 1), ("featured[].{id: id, text: text}", 1)):
+        assert len(list(LineReader([str(tmp_path / "a.json")], query=query))) == count
+    item = Decoder(ItemSettings(query="featured"))(json.dumps(document).encode(), None, 0)
     assert isinstance(item, Item), "a list of one item is that item"
     assert item.id == "a"
 

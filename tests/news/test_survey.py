@@ -15,7 +15,7 @@ from stream_dedup.settings import Settings, load_settings
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000
-PLAIN = load_settings(item={"preset": "plain"})
+PLAIN, AUTO = load_settings(item={"preset": "plain"}), load_settings()
 Records = list[dict[str, Any] | bytes]
 
 
@@ -71,13 +71,29 @@ LACKING = "The bridge opened. " * 9
         ([], {}, "nothing", "The input is empty"),
         ([{"kop": LACKING}] * 30, {}, "all-bad", "All 30 items are bad: nothing can be judged. The first: 0:0: empty"),
         ([*_each(19), b"{", b"null"], {}, "many-bad", "2 of 21 items are bad. The first: 0:19: json"),
-        ([{"headline": "E", "body": LACKING, "when": NOW}] * 3, {}, "no-fields", 'title = "headline", text = "body"'),
+        (
+            [{"headline": f"Elm {i}", "body": f"{LACKING}{i}"} for i in range(3)],
+            {},
+            "no-fields",
+            'title = "headline", text = "body"',
+        ),
         ([{"headline": "E", "body": LACKING}] * 3, {}, "no-fields", "The records have body, headline"),
-        (_each(3, title=None, heading="Elm bridge"), {}, "no-title", 'title = "heading"'),
-        (_each(3, text=None, story=LACKING), {}, "no-text", 'text = "story"'),
-        (_each(3, id=None, guid="g"), {}, "no-id", 'id = "guid"'),
+        ([news(i, title=None, heading=f"Elm {i}") for i in range(3)], {}, "no-title", 'title = "heading"'),
+        ([news(i, text=None, story=f"{LACKING}{i}") for i in range(3)], {}, "no-text", 'text = "story"'),
+        ([news(i, id=None, guid=f"g{i}") for i in range(3)], {}, "no-id", 'id = "guid"'),
+        (_each(3, id=None), {"key": b"k"}, "no-id", "so the keys of the records count"),
+        (_each(3, published=None, crawled_at="2024-01-05"), {"settings": AUTO}, "crawl-dates", "come from crawled_at"),
+        (
+            [
+                news(i, title=title, text="Accept our cookies to read on.", url="https://a.example/")
+                for i, title in enumerate(("Goats stop trains", "Elm bridge opens", "Museum moves house"))
+            ],
+            {},
+            "notices",
+            "3 items have a text that stands under unlike headlines on their site",
+        ),
         (_each(3, url=None, link="https://a.example", site="A"), {}, "no-source", 'source = "site", url = "link"'),
-        (_each(3, published=None, posted_time="2024"), {}, "no-published", 'published = "posted_time"'),
+        (_each(3, published=None, posted_time="2024-01-05"), {}, "no-published", 'published = "posted_time"'),
         (_each(2) + _each(1, published="soon"), {}, "unreadable-dates", "1 date cannot be read (0:2: 'soon' is"),
         ([news(i, published=1_700_000 + i) for i in range(3)], {"is_record": True}, "dates-1970", "Let the producer"),
         (
@@ -133,6 +149,7 @@ def test_a_backfill_is_told_by_the_dates_of_its_records() -> None:
     ):
         assert "backfill" not in warned(of_kafka(sound))
     found = of_kafka(month, "published")
+    assert "so the timestamps of the records count" in warned(of_kafka([(NOW, None)]))["no-published"]
     assert "backfill" not in warned(found)
     assert (found.dates.origin, found.dates.earliest) == ("published", NOW - 60 * DAY)
 
@@ -140,7 +157,6 @@ def test_a_backfill_is_told_by_the_dates_of_its_records() -> None:
 @pytest.mark.parametrize(
     ("records", "more"),
     [
-        (_each(3, id=None), {"key": b"k"}),
         ([b"The bridge opened."], {"settings": load_settings(item={"format": "text"}), "key": b"k"}),
         ([news(0), news(1, published=NOW - 90_000), news(2)], {}),  # jitter
         # One date that is too late does not make all after it look late.

@@ -1,0 +1,167 @@
+"""Propose fields of the records, or a query, for what no item has. Each proposal was tried on the first records.
+
+A proposal that gives no text, a number, a date or a word of a template would make things worse, so it is not made.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from stream_dedup.news.dates import milliseconds_of
+from stream_dedup.news.names import PARTS
+from stream_dedup.news.plain_values import is_filled, plain_value
+from stream_dedup.news.query import Query, step
+from stream_dedup.news.rich_text import text_of
+
+SHOWN_PATHS = 12
+"""Fields of the records that are shown."""
+PROSE = 40
+"""Mean characters of a field that may be a text."""
+_SHORTEST, _LONGEST_NAME, _DEEPEST = 4, 300, 8
+_1980 = 315_532_800_000  # counts and small numbers are dates of the seventies
+_NO_VALUE = re.compile(r"\{\{|\{%|\$\{|%\(|(?:undefined|null|none|nan|true|false|n/?a)\Z", re.IGNORECASE)
+# Names that a field probably has in records of unknown shape. The text is the longest field with another name.
+_LIKELY = {
+    "id": re.compile(r"(^|[._-])(\w*id|uri|key)$", re.I),
+    "title": re.compile(r"title|headline|heading|subject", re.I),
+    "source": re.compile(r"source|site|publisher|domain|host", re.I),
+    "url": re.compile(r"url|link|href", re.I),
+    "published": re.compile(r"date|time|publish|created|indexed", re.I),
+}
+
+
+def fits(field: str, values: Sequence[Any]) -> bool:
+    """Whether values of the first records may be those of a field.
+
+    >>> fits("title", ["Elm bridge opens", "Goats stop a train"]), fits("title", ["2026-01-05", "2026-01-06"])
+    (True, False)
+    """
+    plain = [value for value in values if is_filled(value) and not isinstance(value, (dict, list, bool))]
+    words = [str(value).strip() for value in plain]
+    if not plain or 2 * len(plain) < len(values) or any(map(_NO_VALUE.match, words)):
+        return False
+    mean = sum(map(len, words)) / len(words)
+    if field == "published":
+        return sum(milliseconds_of(value) > _1980 for value in plain) * 2 > len(plain)
+    if field == "id":
+        return len({*words}) == len(words) and mean < _LONGEST_NAME
+    if field == "url":
+        return all(word.startswith(("http", "/", "www.")) for word in words)
+    if not all(isinstance(value, str) for value in plain) or any(milliseconds_of(value) >= 0 for value in plain):
+        return False
+    if field == "source":
+        return mean < _LONGEST_NAME
+    is_prose = all(" " in word or not word.isascii() for word in words) and not any("://" in word[:9] for word in words)
+    is_apart = len({*words}) > 1 or len(words) == 1
+    return is_prose and is_apart and mean >= _SHORTEST and (field == "text" or mean < _LONGEST_NAME)
+
+
+class Proposals:
+    """The fields of the records, and how to name them in the settings.
+
+    `paths`: dotted path -> mean characters, the longest first. `values`: the values that the first records give for a
+    field if the settings map it to a path. `document`: the first record. `has_query`: whether a query gives the fields.
+    """
+
+    def __init__(
+        self, paths: Mapping[str, float], values: Callable[[str, str], Sequence[Any]], document: Any, has_query: bool
+    ) -> None:
+        self.paths, self._values, self._document, self._has_query = paths, values, document, has_query
+
+    def works(self, field: str, path: str) -> bool:
+        """Whether the records have the field at a path."""
+        return fits(field, self._values(field, path))
+
+    def cure(self, *missing: str) -> str:
+        """List the fields of the records, and those that work as a setting; an address may stand in for a source."""
+        if not self.paths:
+            return "."
+        missing = ("source", "url") if missing == ("source",) else missing
+        own = [path for path in self.paths if not PARTS.search(path.rpartition(".")[0])]
+        likely = {name: sorted(filter(pattern.search, own), key=len) for name, pattern in _LIKELY.items()}
+        guesses = {name: self._first(name, likely[name]) for name in missing if name in likely}
+        # The longest fields whose names say nothing, as in a table without a header.
+        known = {path for each in likely.values() for path in each}
+        rest = [path for path in own if path not in known]
+        if "text" in missing:
+            long = [path for path in rest if self.paths[path] >= PROSE or "title" in missing]
+            guesses["text"] = self._first("text", long)
+        if "text" in missing and "title" in missing and not guesses["title"]:
+            guesses["title"] = self._first("title", [path for path in rest if path != guesses["text"]])
+        present = f"{', '.join([*self.paths][:SHOWN_PATHS])}{', …' if len(self.paths) > SHOWN_PATHS else ''}"
+        if self._has_query:
+            return f". The records have {present}: if one of them is the field, let [item] query give it."
+        if {"title", "text"} <= {*missing} and (query := query_for(self._document)):
+            return f". The records have {present}. A query reads them: set [item] query = '{query}'."
+        return f". The records have {present}: if one of them is the field, name it{such_as(guesses)}."
+
+    def _first(self, field: str, paths: Sequence[str]) -> str | None:
+        return next((path for path in paths[:SHOWN_PATHS] if self.works(field, path)), None)
+
+
+def such_as(guesses: Mapping[str, str | None]) -> str:
+    """Show how the settings name fields."""
+    examples = ", ".join(f'{name} = "{path}"' for name, path in guesses.items() if path)
+    return f" under [item.fields] in the settings (--config FILE){f', such as {examples}' if examples else ''}"
+
+
+def query_for(document: Any) -> str | None:
+    """Return a query that reads the list with most text in a document of unknown shape; None if none has any.
+
+    >>> query_for({"a": [{"b": {"kop": "Elm bridge opens", "tekst": "The bridge opened on Monday, two years late."}}]})
+    'a[].{text: b.tekst, title: b.kop}'
+    """
+    texts = [each for each in document.values() if isinstance(each, str)] if isinstance(document, dict) else []
+    if any(" " in each for each in texts):  # an article with its paragraphs
+        return None
+    lists = sorted(_lists(document, "", _DEEPEST), key=lambda each: -len(str(each[1])))
+    for path, rows in lists[:SHOWN_PATHS]:
+        values: dict[str, list[Any]] = {}
+        for row in rows[:SHOWN_PATHS]:
+            for name, value in _leaves(row, "", _DEEPEST):
+                values.setdefault(name, []).append(value)
+        fields = dict[str, str]()
+        longest = sorted(values, key=lambda name: -len(str(values[name])))
+        for field in ("text", "title", "id", "url", "published"):
+            names = longest if field == "text" else sorted(values, key=len)
+            likely = [name for name in names if field == "text" or _LIKELY[field].search(name)]
+            plain_of = text_of if field == "text" else partial(plain_value, field)
+            plain = {name: [plain_of(value) for value in values[name]] for name in names}
+            named = [*likely, *(longest if field == "title" else [])]
+            best = next((each for each in named if each not in fields.values() and fits(field, plain[each])), None)
+            fields |= {field: best} if best else {}
+        query = f"{path}[].{{{', '.join(f'{name}: {each}' for name, each in fields.items())}}}"
+        if "text" in fields and "'" not in query and fits("text", _given(query, document)):
+            return query
+    return None
+
+
+def _given(query: str, document: Any) -> list[Any]:
+    reader = Query(query)
+    rows = reader.items(document) or []
+    return [text_of(reader.item(row).get("text")) for row in rows[:SHOWN_PATHS] if isinstance(row, dict)]
+
+
+def _lists(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the lists of objects, with their paths."""
+    if isinstance(value, list) and path[-2:] != "[]" and any(isinstance(each, dict) for each in value):
+        yield path, value
+    elif isinstance(value, dict) and depth:
+        for name, inner in value.items():
+            yield from _lists(inner, f"{path}.{step(name)}".removeprefix("."), depth - 1)
+
+
+def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield the paths and values of strings and numbers; those in a list of objects come as one list."""
+    if isinstance(value, dict) and depth:
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{step(name)}".removeprefix("."), depth - 1)
+    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        found: dict[str, list[Any]] = {}
+        for each in value:
+            for name, inner in _leaves(each, f"{path}[]", depth - 1) if isinstance(each, dict) else ():
+                found.setdefault(name, []).append(inner)
+        yield from found.items()
+    else:
+        yield path, value
