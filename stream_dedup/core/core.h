@@ -668,7 +668,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
-enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 6 };
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 8 };
 
 /* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };
@@ -684,9 +684,10 @@ typedef struct thresholds {
     trees novelty, kinship;
     float fixed_weights[FIXED_TERMS];
     float body, hold_below;
-    float fact, same_article;
-    float same_headline, another_headline, shortest, notice, short_notice, same_body, same_size, one_word, least_ratio, most_ratio, next_day, bulletin_hours;
-    float figures, fewest_words, another_text, same_wording, form_tokens, new_to_version, same_order;
+    float same_article;
+    float same_headline, another_headline, shortest, notice, short_notice, same_body, same_size, one_word;
+    float least_ratio, most_ratio, next_day, bulletin_hours, figures, fewest_words, own_words, ungrounded, another_text;
+    float same_wording, form_tokens, new_to_version, same_order;
     float few_new, few_lost, few_gained, one_figure;
     bool is_plain;
 } thresholds;
@@ -707,7 +708,7 @@ bool is_repeat(const similarity *pair, const thresholds *rule);
 /* What the decision says of a pair alone, see `Judged`; log-odds: NaN where they are not computed. */
 typedef struct judged {
     float logit, kinship;
-    bool is_repeat, is_same, is_held, has_fact;
+    bool is_repeat, is_same, is_held;
 } judged;
 
 enum { OF_NOVELTY, OF_KINSHIP, OF_FIXED };

@@ -231,7 +231,9 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         lost_figures += is_figure(work->known[j]);
     }
     if (is_denied) found->facts++;
-    else if (figures && lost_figures) found->facts += figures;
+    /* One figure for another; a number that is written otherwise has more words or fewer. One of two that changed places
+     * came in. */
+    else if (figures && ((own == lost && lost_figures == figures) || (own == 1 && !lost))) found->facts += figures;
     else if (own && lost && !figures && !lost_figures && !is_restyled(work, begin, end, known_begin, known_end))
         found->altered += own;
 }

@@ -299,7 +299,7 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
         begin = one->end;
         prose = recurring = 0;
     }
-    pair->matched = (float)((double)found.matched / (double)max_i64(found.tokens, 1));
+    pair->matched = found.tokens ? (float)((double)found.matched / (double)found.tokens) : 1; /* all recurs elsewhere */
     pair->fresh = (float)found.fresh;
     pair->altered = (float)found.altered;
     pair->facts = (float)found.facts;

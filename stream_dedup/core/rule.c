@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-static inline float or_zero(float share) { return isnan(share) ? 0 : share; }
+static inline float or_other(float share, float other) { return isnan(share) ? other : share; }
+static inline float or_zero(float share) { return or_other(share, 0); }
 static inline float or_one(float share) { return isnan(share) ? 1 : share; }
 static inline float or_minus_one(float share) { return isnan(share) ? -1 : share; }
 static inline float larger(const similarity *pair, const thresholds *rule) {
@@ -74,7 +75,7 @@ static bool is_notice(const similarity *pair, const thresholds *rule) {
     if (!pair->same_source || size == 0 || size >= rule->notice) return false;
     if (fabsf(pair->log_size_ratio) > rule->same_size) return false;
     bool is_same_headline = pair->headline >= rule->same_headline;
-    bool is_replaced = pair->new_numbers_anywhere >= rule->one_figure && pair->lost_numbers >= 1;
+    bool is_replaced = pair->new_numbers >= rule->one_figure && pair->lost_numbers >= 1;
     if (is_same_headline && is_replaced) return true;
     if (size >= rule->short_notice) return false;
     if (pair->same_form && pair->new_headline_numbers >= rule->one_figure) return true;
@@ -82,16 +83,22 @@ static bool is_notice(const similarity *pair, const thresholds *rule) {
     return pair->headline >= rule->one_word && pair->new_headline <= 1 && pair->body >= rule->same_body;
 }
 
-/* Whether it is a new version of its id, with a new sentence or a few new words. */
+/* Whether it is a new version of its id, with a new sentence, a few new words, or a word or figure in another's place. */
 static bool is_new_version(const similarity *pair, const thresholds *rule) {
-    return pair->same_id && (pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
+    bool is_changed = pair->facts + pair->altered + pair->between > 0;
+    return pair->same_id && (is_changed || pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
 }
 
-/* Whether the new item has a fact that is new beyond doubt, however small it is beside the rest: a whole sentence, or a
- * figure in the place of another one. */
-static bool has_fact(const similarity *pair, const thresholds *rule) {
-    bool is_changed = pair->new_numbers >= rule->one_figure && pair->lost_numbers >= 1;
-    return pair->new_sentences > 0 || (is_changed && !has_others(pair, rule));
+/* Whether the two texts, neither a headline alone, have no run of words in common. */
+static bool shares_nothing(const similarity *pair, const thresholds *rule) {
+    if ((float)pair->smaller_size < rule->own_words) return false;
+    return isnan(pair->matched) ? pair->covered <= 0 && pair->body <= 0 : pair->matched <= 0;
+}
+
+/* Whether one site has the pair's text under two headlines, of which it speaks of neither: a notice in the place of an
+ * article proves nothing. */
+static bool is_wall(const similarity *pair, const thresholds *rule) {
+    return pair->same_source && pair->headline < rule->another_headline && pair->grounded <= rule->ungrounded;
 }
 
 #define NOVELTY(FEATURE)                                                                                               \
@@ -112,7 +119,15 @@ static bool has_fact(const similarity *pair, const thresholds *rule) {
     FEATURE(larger, larger(pair, rule))                                                                                \
     FEATURE(spread, or_zero(pair->spread))                                                                             \
     FEATURE(tokens, or_zero(pair->tokens))                                                                             \
-    FEATURE(article_share, or_zero(pair->article_share))
+    FEATURE(article_share, or_zero(pair->article_share))                                                               \
+    FEATURE(matched, or_other(pair->matched, or_zero(pair->covered)))                                                  \
+    FEATURE(fresh, or_other(pair->fresh, or_zero(pair->new_sentences)))                                                \
+    FEATURE(altered, or_zero(pair->altered))                                                                           \
+    FEATURE(facts, or_zero(pair->facts))                                                                               \
+    FEATURE(altered_headline, or_zero(pair->altered_headline))                                                         \
+    FEATURE(between, or_zero(pair->between))                                                                           \
+    FEATURE(behind, or_zero(pair->behind))                                                                             \
+    FEATURE(lead, or_zero(pair->lead))
 
 #define KINSHIP(FEATURE)                                                                                               \
     FEATURE(same_source, pair->same_source)                                                                            \
@@ -135,7 +150,9 @@ static bool has_fact(const similarity *pair, const thresholds *rule) {
     FEATURE(reordered, is_reordered(pair, rule))                                                                       \
     FEATURE(version, is_new_version(pair, rule))                                                                       \
     FEATURE(flash, is_flash(pair, rule))                                                                               \
-    FEATURE(notice, is_notice(pair, rule))
+    FEATURE(notice, is_notice(pair, rule))                                                                             \
+    FEATURE(unshared, shares_nothing(pair, rule))                                                                      \
+    FEATURE(wall, is_wall(pair, rule))
 
 #define VALUE(name, value) (float)(value),
 #define COUNTED(name, value) +1
@@ -193,8 +210,7 @@ float novelty_logit(const similarity *pair, const thresholds *rule) {
     write_features(pair, rule, OF_NOVELTY, x);
     write_features(pair, rule, OF_FIXED, terms);
     for (int k = 0; k < FIXED_TERMS; k++) fixed += rule->fixed_weights[k] * terms[k];
-    float log_odds = sum_of(&rule->novelty, x) + fixed;
-    return has_fact(pair, rule) ? max_f32(log_odds, rule->fact) : log_odds;
+    return sum_of(&rule->novelty, x) + fixed;
 }
 
 float kinship_logit(const similarity *pair, const thresholds *rule) {
@@ -242,7 +258,7 @@ CORE_API int64_t strongest_views(const similarity *pairs, int64_t count, const t
 CORE_API int64_t judge_pairs(const similarity *pairs, int64_t count, const thresholds *rule, judged *out) {
     for (int64_t p = 0; p < count; p++) {
         const similarity *pair = pairs + p;
-        judged one = {NAN, NAN, .is_repeat = is_repeat(pair, rule), .has_fact = has_fact(pair, rule)};
+        judged one = {NAN, NAN, .is_repeat = is_repeat(pair, rule)};
         if (rule->is_plain) {
             one.is_same = is_alike(pair, rule);
             one.is_held = one.is_repeat || one.is_same;

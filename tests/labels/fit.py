@@ -225,9 +225,7 @@ def judged_by_others(pairs: Pairs, groups: Sequence[str]) -> Floats:
     """Return the cross-validated log-odds of all pairs."""
     outcome, _ = outcomes(pairs.labels)
     logits = logits_by_others(pairs.columns, outcome, usable_in(pairs), groups, pairs.counts_for)
-    has_fact = rule.judge_pairs(pairs.similar, _DEFAULT).has_fact
-    logits = np.where(has_fact, np.maximum(logits + pairs.fixed, rule.FACT_LOGIT), logits + pairs.fixed)
-    return np.where(pairs.is_repeat, _HELD, logits)
+    return np.where(pairs.is_repeat, _HELD, logits + pairs.fixed)
 
 
 def groups_of(pairs: Pairs) -> dict[str, list[str]]:
