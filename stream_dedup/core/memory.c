@@ -98,4 +98,4 @@ void *arena_grow(arena *scratch, void *array, int64_t *room, int64_t used, int64
 }
 
 /* The version of what core.h declares: see VERSION in __init__.py. */
-CORE_API int64_t core_version(void) { return 1; }
+CORE_API int64_t core_version(void) { return 2; }

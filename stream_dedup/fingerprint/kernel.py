@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, arena, call, copied, record, utf8_of
 from stream_dedup.fingerprint.characters import encoded, fold
 
-VERSION = 4
+VERSION = 5
 """Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
 MOST_HEADLINE_NUMBERS = 8
 """Most figures of a headline that are compared; a headline with more is a table."""
@@ -130,8 +130,8 @@ def fingerprint_batch(
 
     tries: the tables that fold a text, in this order; Python folds what the first cannot, for the last, the table of
     folded texts. rows: the signatures, keys and word sets to fill, see `Fingerprints`; zeros before, but for word sets.
-    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash. A body is the sequence
-    of the words (core/sequences.c) and, for exact comparison, the packed set.
+    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash. A body is the
+    sequence of the words (core/sequences.c) and, for exact comparison, the packed set.
     """
     signatures, keys, word_sets = rows
     n = len(signatures)

@@ -66,8 +66,8 @@ class _Strings:
 def without_sequence(body: bytes) -> bytes:
     """A body without the sequence of its words (core/sequences.c).
 
-    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes([0] * 8)), without_sequence(b"")
-    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'', b'')
+    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes([0] * 8))
+    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'')
     """
     codes = int.from_bytes(body[:4], "little")
     packed_set = body[_SEQUENCE_HEAD + 2 * codes :]
