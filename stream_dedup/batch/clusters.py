@@ -18,7 +18,7 @@ from stream_dedup.batch.articles import Rows
 from stream_dedup.batch.output_files import Columns
 from stream_dedup.batch.pair_search import Codes, codes_of, distinct, rows_of
 from stream_dedup.errors import UsageError
-from stream_dedup.fingerprint.fingerprint import cut_site_suffix
+from stream_dedup.fingerprint.headlines import cut_site_suffix
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import site_of
 
