@@ -267,7 +267,10 @@ class Stream:
             return Verdict(item.id, Kind.BAD, Stage.NONE, False, reason=str(self.scheme.empty_item))
         candidates = self._candidates(new.keys, now)
         recurring = self.passages.recurring(new, now, self.window)
-        pairs = [compare(item, new, one.print, self.scheme, self._apart(one, now), recurring) for one in candidates]
+        pairs = [
+            compare(item, new, one.print, self.scheme, self._apart(one, now), recurring, self._is_old(one, now))
+            for one in candidates
+        ]
         outcome, best, logit = self._decide(pairs)
         if rule == "prefer" and outcome in self.held and not self._has_come(candidates, pairs, best):
             outcome = "preferred"
@@ -327,6 +330,11 @@ class Stream:
             arrived = one.moment.step * max(1, self.window // 64)
             gap = min(max(now.elapsed - arrived, 0), self.window)
         return gap / HOUR
+
+    def _is_old(self, one: Known, now: Moment) -> bool:
+        """Whether its sequence does not count any more."""
+        step = max(1, self.window // 64)
+        return now.step - one.moment.step > min(-(-self.settings.index.texts_ms // step), 65)
 
     def _is_alike(self, s: Similar) -> bool:
         """By plain similarity."""
