@@ -248,8 +248,8 @@ class Stream:
         self.clocks, self.passages, self.known = Clocks(self.window), Passages(), list[Known]()
         drops = ("version", "revised") if settings.policy.updates == "drop" else ()
         self.held = ("same id", "same text", "nothing new", *drops)
-        self.added, self.forgotten = list[Known](), list[tuple[int, int]]()
-        """What the changelog gets: the originals, and the names that are forgotten behind so many of them."""
+        self.added, self.forgotten = list[Known](), dict[int, int]()
+        """What the changelog gets of a batch: the originals, and behind how many of them a name is last forgotten."""
 
     def judge(self, item: Item | Tombstone | BadItem, latest: int = FAR_FUTURE) -> Verdict:
         if isinstance(item, BadItem):
@@ -382,7 +382,7 @@ class Stream:
 
     def _forget(self, name: int) -> None:
         """Forget all originals of an id, or a version."""
-        self.forgotten.append((len(self.added), name))
+        self.forgotten[name] = len(self.added)
         self.known = [one for one in self.known if name not in (one.print.row_id, one.version)]
 
     def _withdraw(self, item: Tombstone, new: Print, now: Moment) -> Verdict:

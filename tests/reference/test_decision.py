@@ -121,7 +121,7 @@ def check(delta: Delta, reference: Stream) -> None:
     """What the changelog gets of a batch."""
     added, forgotten, clocks = reference.added, reference.forgotten, reference.clocks
     assert (delta.watermark, delta.elapsed) == (clocks.watermark, clocks.elapsed)
-    assert delta.forgotten.tolist() == forgotten
+    assert delta.forgotten.tolist() == [(before, name) for name, before in forgotten.items()]
     assert delta.names() == [(one.item.id, one.story) for one in added]
     assert delta.keys.tolist() == [one.print.keys for one in added]
     assert delta.bodies == [one.print.stored_body for one in added if not reference.scheme.layout]
