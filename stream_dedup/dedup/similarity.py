@@ -49,11 +49,11 @@ _FLOATS = (
     # Distinct words, and bits of figures, of the known item that the new one lacks; the same the other way. Words of
     # the item with fewer words.
     *("lost_words", "lost_numbers", "gained_words", "gained_numbers", "fewer_words"),
-    # By a diff of the two texts, in tokens, without sentences that recur; NaN if one of the two has no sequence. Share of
-    # all sentences that the known item has. New in sentences of prose of which half or more is new. In the others, words
-    # that replace others or came in; figures and negations that did, and negations that are lost; of all these, what the
-    # new headline says and the known one does not. New in short sentences or rows between known ones, and behind
-    # the last known one. New in the first sentence of prose.
+    # By a diff of the two texts, in tokens, without sentences that recur; NaN if one of the two has no sequence. Share
+    # of all sentences that the known item has. New in sentences of prose of which half or more is new. In the others,
+    # words that replace others or came in; figures and negations that did, and negations that are lost; of all these,
+    # what the new headline says and the known one does not. New in short sentences or rows between known ones, and
+    # behind the last known one. New in the first sentence of prose.
     *("matched", "fresh", "altered", "facts", "altered_headline", "between", "behind", "lead"),
 )
 _FLAGS = (

@@ -130,8 +130,8 @@ def fingerprint_batch(
 
     tries: the tables that fold a text, in this order; Python folds what the first cannot, for the last, the table of
     folded texts. rows: the signatures, keys and word sets to fill, see `Fingerprints`; zeros before, but for word sets.
-    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash. A body is the sequence
-    of the words (core/sequences.c) and, for exact comparison, the packed set.
+    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash. A body is the
+    sequence of the words (core/sequences.c) and, for exact comparison, the packed set.
     """
     signatures, keys, word_sets = rows
     n = len(signatures)

@@ -59,15 +59,15 @@ class _Strings:
     def shortened(self, length: int) -> "_Strings":
         """The first `length` strings as bodies without their sequences."""
         other = _Strings()
-        other.append(length, [without_sequence(self.take(offset)) for offset in range(length)])
+        other.append(0, [without_sequence(self.take(offset)) for offset in range(length)])
         return other
 
 
 def without_sequence(body: bytes) -> bytes:
     """A body without the sequence of its words (core/sequences.c).
 
-    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes([0] * 8)), without_sequence(b"")
-    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'', b'')
+    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes(8))
+    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'')
     """
     members = set_in(body)
     return bytes(_SEQUENCE_HEAD) + members if members else b""

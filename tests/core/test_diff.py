@@ -34,7 +34,7 @@ def diff(
     prints = MAKE([Item("new", titles[0], new, "", 0), Item("known", titles[1], known, "", 0)])
     table, pair = (Boilerplate(), np.zeros(2, np.int64)), (np.array([0]), np.array([1]))
     found = compare(prints, prints.signatures, *pair, bodies, table)[0]
-    return {name: float(found[name]) for name in (*DIFF, "new_words", "covered")}
+    return {name: float(found[name]) for name in (*DIFF, "new_words")}
 
 
 def replaced(old: str, new: str) -> dict[str, float]:
@@ -46,7 +46,7 @@ def replaced(old: str, new: str) -> dict[str, float]:
 
 
 def test_a_text_has_nothing_that_it_lacks_itself() -> None:
-    assert diff(FERRY) == dict.fromkeys(DIFF, 0) | {"matched": 1, "new_words": 0, "covered": 1}
+    assert diff(FERRY) == dict.fromkeys((*DIFF, "new_words"), 0) | {"matched": 1}
 
 
 def test_a_replaced_figure_is_a_fact() -> None:
@@ -70,7 +70,8 @@ def test_a_word_in_the_place_of_another_one_is_an_alteration_and_counts_if_the_h
 def test_a_sentence_of_other_words_is_fresh() -> None:
     sentence = "Two dozen fishermen blocked a road near Alder because nobody had asked them about any plan. "
     found = diff(FERRY + sentence)
-    assert found["fresh"] == found["new_words"] == len(sentence.split())
+    assert found["fresh"] == len(sentence.split())
+    assert found["new_words"] == len(set(sentence.lower().split()) - set(FERRY.lower().split()))
     assert diff(sentence + FERRY)["lead"] == len(sentence.split())
 
 
@@ -92,7 +93,7 @@ def test_a_moved_paragraph_is_known() -> None:
 
 def test_a_dateline_is_no_lead() -> None:
     assert diff(f"ELMSIDE, Alderland (Linden Wire) - {FERRY}")["lead"] == 0
-    assert diff(FERRY.replace("old ferry between", "sunken barge from Alder between"))["lead"] > 0
+    assert diff(FERRY.replace("taken out of service", "sunk by a crane"))["lead"] > 0
 
 
 def test_another_ending_is_no_other_word() -> None:
@@ -108,7 +109,7 @@ def test_a_number_word_is_its_digits(number: str) -> None:
     assert diff(FERRY, known)["facts"] == 1
 
 
-@pytest.mark.parametrize(("word", "digit"), [("two", "2"), ("zwei", "2"), ("ten", "10"), ("два", "2")])
+@pytest.mark.parametrize(("word", "digit"), [("two", "2"), ("zwei", "2"), ("four", "4"), ("два", "2")])
 def test_the_feature_of_a_number_word_does_not_depend_on_the_next_word(word: str, digit: str) -> None:
     texts = [f"{one} {following}" for one in (word, digit) for following in ("x", "ж")]
     prints = MAKE([Item(text, "", text, "", 0) for text in texts])
@@ -164,12 +165,11 @@ def test_a_damaged_head_before_a_set_is_compared_as_far_as_it_can_be() -> None:
 
 def test_hostile_repeats_lose_words_and_no_time() -> None:
     """A gram that stands everywhere is looked up in eight places: what lies behind them counts as new."""
-    block = "a b c d "
-    repeats = [block + f"x{n} " for n in range(3000)]
-    found = diff("".join(repeats), "".join(reversed(repeats)))
-    assert 0 < found["matched"] < 0.1, "each place that is tried is work: more would be quadratic"
-    assert diff(block * 4000, block * 4000)["matched"] == 1
-    assert diff(block * 4000, block * 10)["matched"] == pytest.approx(10 / 4000, rel=0.2)
+    assert diff("a b c d x " * 3000, "a b c d y " * 3000)["matched"] == pytest.approx(8 * 4 / 15_000), (
+        "a ninth place would be more work"
+    )
+    assert diff("a b c d " * 4000, "a b c d " * 4000)["matched"] == 1
+    assert diff("a b c d " * 4000, "a b c d " * 10)["matched"] == pytest.approx(10 / 4000)
 
 
 WORDS = [
@@ -196,10 +196,10 @@ TEXT = st.lists(st.sampled_from(WORDS), max_size=120).map(" ".join)
 
 @given(TEXT, TEXT, TEXT)
 def test_shares_and_counts_stay_within_the_text(one: str, other: str, title: str) -> None:
-    same = diff(one, one, (title, title))
+    same = diff(one, one)
     found = diff(one, other, (title, ""))
     tokens = MAKE.tokens(one).count
-    if tokens:
+    if tokens >= 4:  # as long as an anchor
         assert same["matched"] == 1
         assert same["facts"] == same["altered"] == same["fresh"] == same["lead"] == 0
     for name in () if has_none(found) else DIFF[1:]:

@@ -101,7 +101,7 @@ def written(plain: str, chinese_words: bool) -> str:
 
 @cache
 def lexicon_of(chinese_words: bool, seed: int) -> dict[int, tuple[int, int]]:
-    """The hash and the trait of number words and negations, by their own hash. The first line that has a word counts."""
+    """The hash and the trait of number words and negations, by their own hash; the first line of a word counts."""
     found = dict[int, tuple[int, int]]()
     for line in lexicon.WORDS.read_text("utf-8").splitlines():
         head, _, words = line.partition(" ")
@@ -191,8 +191,8 @@ def words_of(tokens: list[Token], seed: int) -> list[int]:
 def numbers_of(tokens: list[Token], text: bytes, seed: int) -> list[tuple[int, int]]:
     """Value and first token of each figure, word with digits, and number word.
 
-    A figure is its digits, at most 32, in groups joined by one mark of ".,:/-"; letters may end it ("12th"). A word with
-    more digits behind letters ("4x4") is a name.
+    A figure is its digits, at most 32, in groups joined by one mark of ".,:/-"; letters may end it ("12th"). A word
+    with more digits behind letters ("4x4") is a name.
     """
     out, i = list[tuple[int, int]](), 0
     while i < len(tokens):
