@@ -22,10 +22,10 @@
 enum { STEM_LETTERS = 5 }; /* letters of a word that count */
 static const uint64_t STEM_BEYOND_ASCII = 0x8080808080;
 
-/* The hash of the first letters of a word; of a whole number. */
+/* The hash of the first letters of a word; of a whole number, or of the digits of a number word. */
 static inline uint64_t stem_of(const token_list *tokens, int64_t i, uint64_t seed) {
     const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
-    if (is_digit(*start)) return tokens->hashes[i];
+    if (is_digit(*start) || tokens->traits[i] == NUMBER_WORD) return tokens->hashes[i];
     if (!(load64(start) & STEM_BEYOND_ASCII)) { /* the first letters have a byte each: no branch on the length */
         return hash_word(start, min_i64(end - start, STEM_LETTERS), seed);
     }

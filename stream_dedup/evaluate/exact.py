@@ -39,6 +39,7 @@ from stream_dedup.evaluate.rates import Interval, effective_size, wilson
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
+from stream_dedup.index.rows import set_in
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -264,7 +265,7 @@ def _stream(
             batch = dedup.judge(part)
             dedup.apply(batch)
             originals += len(batch.delta)
-            whole += sum(map(len, batch.delta.bodies))
+            whole += sum(len(set_in(body)) for body in batch.delta.bodies)
             held += [not verdict.forward and bool(verdict.original) for verdict in batch.verdicts]
             progress(len(held))
     return np.array(held, np.bool_), Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))

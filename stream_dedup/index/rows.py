@@ -59,19 +59,23 @@ class _Strings:
     def shortened(self, length: int) -> "_Strings":
         """The first `length` strings as bodies without their sequences."""
         other = _Strings()
-        other.append(length, [without_sequence(self.take(offset)) for offset in range(length)])
+        other.append(0, [without_sequence(self.take(offset)) for offset in range(length)])
         return other
 
 
 def without_sequence(body: bytes) -> bytes:
     """A body without the sequence of its words (core/sequences.c).
 
-    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes([0] * 8))
+    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes(8))
     (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'')
     """
-    codes = int.from_bytes(body[:4], "little")
-    packed_set = body[_SEQUENCE_HEAD + 2 * codes :]
-    return bytes(_SEQUENCE_HEAD) + packed_set if packed_set else b""
+    members = set_in(body)
+    return bytes(_SEQUENCE_HEAD) + members if members else b""
+
+
+def set_in(body: bytes) -> bytes:
+    """The packed set of a body, b"" without one."""
+    return body[_SEQUENCE_HEAD + 2 * int.from_bytes(body[:4], "little") :]
 
 
 def as_bytes(signatures: Signatures) -> Signatures:

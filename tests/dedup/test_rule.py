@@ -58,7 +58,7 @@ def drawn(seed: int, count: int) -> NDArray[np.void]:
     for name in FLAGS:
         pairs[name] = random.random(count) < 0.4
     pairs["distance"] = np.nan
-    pairs["smaller_size"] = random.choice([12, 39, 40, 300], count)
+    pairs["smaller_size"] = random.choice([0, 12, 59, 60, 300], count)
     return pairs
 
 

@@ -20,11 +20,15 @@ NOW = world.START
 LATEST = NOW + HOUR
 
 
+def coined(number: int) -> str:
+    """A word: a letter for each digit, because a word with digits is a figure."""
+    return "".join(chr(ord("a") + int(digit)) for digit in f"{number}")
+
+
 def story(number: int, time: int, name: str = "", partition: int = 0) -> Item:
     """An item with its own id and the text of this number."""
     random = np.random.default_rng(number)
-    words = " ".join(f"w{n}" for n in random.integers(0, 10**6, 60))
-    title = " ".join(f"t{n}" for n in random.integers(0, 10**6, 6))
+    words, title = (" ".join(map(coined, random.integers(0, 10**6, size))) for size in (80, 6))
     return Item(name or f"{number}", title, words, f"s{number % 7}.example", time, partition, 0)
 
 

@@ -41,7 +41,9 @@ def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
     assert sketch.id != exact.id
     assert exact.id == scheme(verify="exact", body_bins=512).id
     assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == sketch.body_bytes == 64
-    assert not maker()(items("some words")).bodies
+    (body,), (with_set,) = (maker(verify=v)(items("some words")).bodies for v in ("sketch", "exact"))
+    assert with_set[: len(body)] == body, "the sequence stands before the set"
+    assert with_set[len(body) :]
 
 
 @pytest.mark.parametrize("family", ["simhash", "given"])

@@ -8,9 +8,15 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import FEWEST, MEMORY_SLACK, footprint, most_originals, peak_bytes
+from stream_dedup.index.footprint import (
+    FEWEST,
+    MEMORY_SLACK,
+    expected_body_bytes,
+    footprint,
+    most_originals,
+    peak_bytes,
+)
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.memory import available, needed, sized, work_bytes
@@ -26,12 +32,12 @@ def bound_of(memory: str, tasks: int = 1, **tables: dict[str, object]) -> tuple[
 @pytest.mark.parametrize(
     ("memory", "batch", "record", "originals"),
     [
-        ("512M", "4,194,304 bytes", "2,097,152 bytes", 47_000),
-        ("768M", "6,291,456 bytes", "3,145,728 bytes", 280_000),
-        ("1G", "8,388,608 bytes", "4,194,304 bytes", 510_000),
-        ("1536M", "12 MiB", "6,291,456 bytes", 1_000_000),
-        ("4G", "32 MiB", "16 MiB", 3_400_000),
-        ("64G", "32 MiB", "32 MiB", 77_000_000),
+        ("512M", "4,194,304 bytes", "2,097,152 bytes", 22_000),
+        ("768M", "6,291,456 bytes", "3,145,728 bytes", 180_000),
+        ("1G", "8,388,608 bytes", "4,194,304 bytes", 350_000),
+        ("1536M", "12 MiB", "6,291,456 bytes", 680_000),
+        ("4G", "32 MiB", "16 MiB", 2_200_000),
+        ("64G", "32 MiB", "32 MiB", 55_000_000),
     ],
 )
 def test_batches_records_and_originals_follow_from_memory(memory: str, batch: str, record: str, originals: int) -> None:
@@ -50,9 +56,8 @@ def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str,
     for memory, tasks in itertools.product(("768M", "3G", "64G"), (1, 3)):
         most, settings = bound_of(memory, tasks, fingerprint=fingerprint)
         scheme, worker = Scheme(settings.fingerprint), settings.worker
-        takes = MEMORY_SLACK * peak_bytes(
-            most, footprint(scheme, most, body_bytes=expected_bytes(500) if scheme.is_exact else 0)
-        )
+        body_bytes = expected_body_bytes(scheme, settings)
+        takes = MEMORY_SLACK * peak_bytes(most, footprint(scheme, most, body_bytes=body_bytes))
         whole = work_bytes(worker.batch_bytes, worker.max_record_bytes) + tasks * takes
         assert 0.85 < whole / worker.memory < 1.05
         if tasks == 1 and not scheme.is_exact:
@@ -64,7 +69,7 @@ def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> Non
     with pytest.raises(ConfigError) as caught, Deduplicator(bound_settings("1G", 20_000_000)):
         pass
     assert str(caught.value).startswith(
-        "[window] max_originals = 20,000,000 take up to 16,086 MiB, and the process with its batches 598 MiB: more "
+        "[window] max_originals = 20,000,000 take up to 22,703 MiB, and the process with its batches 622 MiB: more "
         "than [worker] memory = 1,024 MiB. Raise memory"
     )
 
@@ -90,7 +95,7 @@ def bound_settings(memory: str, originals: int) -> Settings:
 def test_a_worker_without_room_for_the_fewest_originals_is_refused() -> None:
     settings = load_settings(worker={"memory": "512M"})
     scheme = Scheme(settings.fingerprint)
-    with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 643 MiB"):
+    with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 907 MiB"):
         most_originals(settings, scheme, 40, fewest=FEWEST)
     assert most_originals(settings, scheme, 40) == FEWEST, "in files and Python, where a process takes less"
 

@@ -75,6 +75,24 @@ def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
         store.bodies(np.array([0]))
 
 
+def test_sequences_are_dropped_by_whole_segments_and_sets_stay():
+    head, codes, members = (3).to_bytes(4, "little") + bytes(4), b"abcdef", b"set"
+    store, count = RowStore(DTYPE, with_bodies=True), 70_000
+    bodies = [head + codes + members * (row % 2) for row in range(count)]
+    store.append(signatures(*range(count)), [f"id{row}" for row in range(count)], bodies)
+    rows, whole = np.array([0, 1, 65_535, 65_536, 69_999]), store.parts()
+    store.drop_sequences(65_535)
+    assert (store.bodies(rows), store.parts()) == ([bodies[row] for row in rows], whole), "row 65,535 is needed"
+    for first_row in (65_536, 69_999, 10**9):
+        store.drop_sequences(first_row)
+        assert store.bodies(rows) == [b"", bytes(8) + members, bytes(8) + members, *(bodies[row] for row in rows[3:])]
+    assert store.parts()[:2] == whole[:2]
+    assert store.parts()[2] < whole[2] - 32_768 * (len(head) + len(codes))
+    store.append(signatures(1), ["next"], [head + codes])
+    assert store.bodies(np.array([count])) == [head + codes]
+    assert store.id(65_535) == "id65535"
+
+
 @pytest.mark.parametrize(
     ("times", "ids", "bodies", "problem"),
     [

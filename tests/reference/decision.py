@@ -248,8 +248,8 @@ class Stream:
         self.clocks, self.passages, self.known = Clocks(self.window), Passages(), list[Known]()
         drops = ("version", "revised") if settings.policy.updates == "drop" else ()
         self.held = ("same id", "same text", "nothing new", *drops)
-        self.added, self.forgotten = list[Known](), list[tuple[int, int]]()
-        """What the changelog gets: the originals, and the names that are forgotten behind so many of them."""
+        self.added, self.forgotten = list[Known](), dict[int, int]()
+        """What the changelog gets of a batch: the originals, and behind how many of them a name is last forgotten."""
 
     def judge(self, item: Item | Tombstone | BadItem, latest: int = FAR_FUTURE) -> Verdict:
         if isinstance(item, BadItem):
@@ -267,7 +267,10 @@ class Stream:
             return Verdict(item.id, Kind.BAD, Stage.NONE, False, reason=str(self.scheme.empty_item))
         candidates = self._candidates(new.keys, now)
         recurring = self.passages.recurring(new, now, self.window)
-        pairs = [compare(item, new, one.print, self.scheme, self._apart(one, now), recurring) for one in candidates]
+        pairs = [
+            compare(item, new, one.print, self.scheme, self._apart(one, now), recurring, self._is_old(one, now))
+            for one in candidates
+        ]
         outcome, best, logit = self._decide(pairs)
         if rule == "prefer" and outcome in self.held and not self._has_come(candidates, pairs, best):
             outcome = "preferred"
@@ -328,6 +331,11 @@ class Stream:
             gap = min(max(now.elapsed - arrived, 0), self.window)
         return gap / HOUR
 
+    def _is_old(self, one: Known, now: Moment) -> bool:
+        """Whether its sequence does not count any more."""
+        step = max(1, self.window // 64)
+        return now.step - one.moment.step > min(-(-self.settings.index.texts_ms // step), 65)
+
     def _is_alike(self, s: Similar) -> bool:
         """By plain similarity."""
         return s.within_hamming if not np.isnan(s.distance) else bool(s.body >= F32(self.settings.decision.body))
@@ -374,7 +382,7 @@ class Stream:
 
     def _forget(self, name: int) -> None:
         """Forget all originals of an id, or a version."""
-        self.forgotten.append((len(self.added), name))
+        self.forgotten[name] = len(self.added)
         self.known = [one for one in self.known if name not in (one.print.row_id, one.version)]
 
     def _withdraw(self, item: Tombstone, new: Print, now: Moment) -> Verdict:

@@ -5,12 +5,13 @@ computes with one bit a byte or eight bytes at a time, is one loop here. Of the 
 (`characters`), the scheme and the rules for headlines.
 """
 
+import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from stream_dedup.fingerprint import characters
+from stream_dedup.fingerprint import characters, lexicon
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
 from stream_dedup.fingerprint.headlines import headline_of
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
@@ -19,7 +20,9 @@ from stream_dedup.news.item import Item
 M64 = 2**64 - 1
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 FILTER_BITS, NO_WORD = 768, 768
-SENTENCE_MARKS = "؟۔।॥。"
+NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE = range(4)
+FIGURES_FROM, NEGATIONS_FROM, CODES = 0xF000, 0xFC00, 0x10000
+MOST_SEQUENCE, HEADLINE_CODES = 1 << 14, 64
 
 
 def mix(h: int) -> int:
@@ -43,17 +46,25 @@ def narrowed(h: int) -> int:
 
 
 class Token(NamedTuple):
-    """A word, or a character of a script without spaces; start, end: its bytes in the folded text."""
+    """A word, or a character of a script without spaces; start, end: its bytes in the folded text.
+
+    A number word has the hash of its digits.
+    """
 
     hash: int
     text: str
     is_character: bool
     start: int
     end: int
+    trait: int = NO_TRAIT
 
     @property
     def is_number(self) -> bool:
-        return "0" <= self.text[0] <= "9"
+        return is_digit(self.text[0])
+
+
+def is_digit(character: str) -> bool:
+    return "0" <= character <= "9"
 
 
 @cache
@@ -67,17 +78,42 @@ def class_of(character: str, classes: list[int]) -> int:
 
 
 def folded(text: str, scheme: Scheme) -> str:
-    """The text without ignored characters; beyond ASCII a separator is a space, or "!" if it ends a sentence."""
-    classes, valid = classes_of(scheme.has_chinese_words), text.encode("utf-8", "replace").decode()
+    valid = text.encode("utf-8", "replace").decode()
     plain = characters.segment(valid).decode() if scheme.has_chinese_words else characters.fold(valid)
-    out = []
+    return written(plain, scheme.has_chinese_words)
+
+
+def written(plain: str, chinese_words: bool) -> str:
+    """The text without ignored characters; beyond ASCII a separator is a space, or "!" if it ends a sentence, and a
+    letter is set apart from a digit before it.
+    """
+    out, marks = [" "], {chr(code) for code in characters.sentence_marks().tolist()}
     for character in plain:
-        kind = class_of(character, classes)
+        kind = class_of(character, classes_of(chinese_words))
         if kind == SEPARATOR and not character.isascii():
-            character = "!" if character in SENTENCE_MARKS else " "
+            character = "!" if character in marks else " "
+        if kind == WORD and not character.isascii() and is_digit(out[-1]):
+            out.append(" ")
         if kind != IGNORED:
             out.append(character)
-    return "".join(out)
+    return "".join(out[1:])
+
+
+@cache
+def lexicon_of(chinese_words: bool, seed: int) -> dict[int, tuple[int, int]]:
+    """The hash and the trait of number words and negations, by their own hash; the first line of a word counts."""
+    found = dict[int, tuple[int, int]]()
+    for line in lexicon.WORDS.read_text("utf-8").splitlines():
+        head, _, words = line.partition(" ")
+        if head == "#":
+            continue
+        text = f" {written(words, chinese_words)} "
+        value = hash_of_word(head, seed)
+        for token in plain_tokens_of(text, chinese_words, seed):
+            data = text.encode()
+            if data[token.start - 1] == data[token.end] == 0x20:  # it is the whole word
+                found.setdefault(token.hash, (token.hash, NEGATION) if head == "-" else (value, NUMBER_WORD))
+    return found
 
 
 def hash_of_word(word: str, seed: int) -> int:
@@ -97,8 +133,18 @@ def hash_of_eights(eights: list[int], seed: int) -> int:
 
 
 def tokens_of(text: str, scheme: Scheme) -> list[Token]:
-    """The tokens of a folded text."""
-    classes, seed = classes_of(scheme.has_chinese_words), scheme.token_seed
+    """The tokens of a folded text, with their traits."""
+    known, out = lexicon_of(scheme.has_chinese_words, scheme.token_seed), list[Token]()
+    for token in plain_tokens_of(text, scheme.has_chinese_words, scheme.token_seed):
+        h, trait = known.get(token.hash, (token.hash, NO_TRAIT))
+        if any(is_digit(chr(byte)) for byte in token.text.encode()[:8]):
+            h, trait = token.hash, FIGURE
+        out.append(token._replace(hash=token.hash if token.is_character else h, trait=trait))
+    return out
+
+
+def plain_tokens_of(text: str, chinese_words: bool, seed: int) -> list[Token]:
+    classes = classes_of(chinese_words)
     out, word, start, at = list[Token](), "", 0, 0
     for character in [*text, " "]:
         kind, size = class_of(character, classes), len(character.encode())
@@ -130,30 +176,48 @@ def feature_of(tokens: list[Token], i: int, seed: int) -> int:
     """A word by its first five letters, a number whole, or a pair of characters; 0 if none begins here."""
     token = tokens[i]
     if not token.is_character:
-        return (token.hash if token.is_number else hash_of_word(token.text[:5], seed)) | 1
+        is_number = token.is_number or token.trait == NUMBER_WORD
+        return (token.hash if is_number else hash_of_word(token.text[:5], seed)) | 1
     if i + 1 < len(tokens) and tokens[i + 1].is_character:
         return mix((token.hash << 5 | token.hash >> 59) & M64 ^ tokens[i + 1].hash) | 1
     return 0 if i and tokens[i - 1].is_character else token.hash | 1
 
 
-def numbers_of(tokens: list[Token], text: bytes) -> list[tuple[int, int]]:
-    """Value and first token of each number: groups of digits, joined by one mark of ".,:/-"."""
+def words_of(tokens: list[Token], seed: int) -> list[int]:
+    features = [feature_of(tokens, i, seed) for i in range(len(tokens))]
+    return [narrowed(h) if h else 0 for h in features]
+
+
+def numbers_of(tokens: list[Token], text: bytes, seed: int) -> list[tuple[int, int]]:
+    """Value and first token of each figure, word with digits, and number word.
+
+    A figure is its digits, at most 32, in groups joined by one mark of ".,:/-"; letters may end it ("12th"). A word
+    with more digits behind letters ("4x4") is a name.
+    """
     out, i = list[tuple[int, int]](), 0
     while i < len(tokens):
-        first, value, groups = i, 0, 0
-        while i < len(tokens) and tokens[i].is_number:
-            if not tokens[i].text.isdigit() or not tokens[i].text.isascii():
-                break  # a word that begins with digits
-            for digit in tokens[i].text:
-                value = value * 11 + int(digit) + 1 & M64
-            groups, end = groups + 1, tokens[i].end
-            i += 1
-            if i == len(tokens) or tokens[i].start - end != 1 or text[end] not in b".,:/-":
+        token, first = tokens[i], i
+        i += 1
+        if token.trait < NUMBER_WORD or token.is_character:
+            continue
+        digits, rest = split_digits(token.text)
+        if not digits or any(map(is_digit, rest)):
+            out.append((narrowed(token.hash), first))
+            continue
+        while not rest and i < len(tokens):
+            end = tokens[i - 1].end
+            more, following = split_digits(tokens[i].text)
+            if tokens[i].start - end != 1 or text[end] not in b".,:/-" or not more or any(map(is_digit, following)):
                 break
-        if groups:
-            out.append((narrowed(mix(value * GOLDEN & M64)), first))
-        i = max(i, first + 1)
+            digits, rest, i = digits + more, following, i + 1
+        out.append((narrowed(hash_of_word(digits[:32], seed)), first))
     return out
+
+
+def split_digits(word: str) -> tuple[str, str]:
+    """The digits that a word begins with, and the rest."""
+    at = next((k for k, character in enumerate(word) if not is_digit(character)), len(word))
+    return word[:at], word[at:]
 
 
 def bit_of_word(h: int) -> int:
@@ -168,6 +232,21 @@ def bits_of_number(h: int) -> tuple[int, int]:
 def figure_of(h: int) -> int:
     """Its bit among the 64 that are for numbers alone."""
     return 1 << ((h * 0xD6E8FEB86659FD93 & M64) >> 58)
+
+
+# -- sequences --------------------------------------------------------------------------------------------------------
+
+
+def code_of(token: Token, word: int) -> int:
+    """16 bits of a token: of a word, 12 of its first letters and four of the whole. word: its narrowed feature."""
+    upper = token.hash >> 32
+    if token.trait in (FIGURE, NUMBER_WORD):
+        return FIGURES_FROM + upper % (NEGATIONS_FROM - FIGURES_FROM)
+    if token.trait == NEGATION:
+        return NEGATIONS_FROM + upper % (CODES - NEGATIONS_FROM)
+    if token.is_character:
+        return upper * FIGURES_FROM >> 32
+    return (word * (FIGURES_FROM >> 4) >> 32) << 4 | token.hash >> 60
 
 
 # -- shingles ---------------------------------------------------------------------------------------------------------
@@ -273,7 +352,7 @@ def sentences_of(tokens: list[Token], folded_text: bytes) -> list[tuple[int, boo
     ends = [token.end for token in tokens]
     for at in range(stop):
         mark, following = text[at : at + 1], text[at + 1]
-        if mark not in (b"\n", b".", b"!", b"?") or (wrapped and mark == b"\n" and following > 0x20):
+        if mark not in (b"\n", b".", b"!", b"?", b"|") or (wrapped and mark == b"\n" and following > 0x20):
             continue
         before = bisect_right(ends, at)
         if before == 0 or (out and out[-1][0] == before):
@@ -285,6 +364,8 @@ def sentences_of(tokens: list[Token], folded_text: bytes) -> list[tuple[int, boo
             short = last.end == at and last.end - last.start < (3 if last.is_number else 4)
             if short and before < len(tokens) and following != 0x0A:
                 continue  # "Mr.", "17."
+        if mark == b"|" and not "\u0900" <= tokens[before - 1].text[0] <= "\u0d7f":
+            continue  # in Indic scripts it stands for a danda
         out.append((before, mark != b"\n"))
     return out if out and out[-1][0] == len(tokens) else [*out, (len(tokens), False)]
 
@@ -305,10 +386,14 @@ def passages_of(
     tokens: list[Token], words: list[int], sentences: list[tuple[int, bool]], starts: list[int], width: int
 ) -> list[Passage]:
     """starts: the first unit of each token, and the number of units; width: of a shingle."""
-    out, start, has_marks = list[Passage](), 0, any(is_sentence for _, is_sentence in sentences)
+    out, start = list[Passage](), 0
+    begins = [0, *(end for end, _ in sentences)]
+    marked = sum(end - begin for begin, (end, is_sentence) in zip(begins, sentences, strict=False) if is_sentence)
+    thai = sum("\u0e00" <= token.text[0] <= "\u0eff" for token in tokens)  # or Lao: they have no sentence marks
+    has_marks = 10 * marked > len(tokens) and 2 * thai <= len(tokens)
     for end, is_sentence in sentences:
         length = sum(1 if token.is_character else 2 for token in tokens[start:end])
-        is_prose = is_sentence == has_marks and length >= (15 if has_marks else 80)
+        is_prose = (is_sentence or not has_marks) and length >= (15 if is_sentence else 80)
         while start < end:
             until = end if end - start < 24 else start + 16  # a short rest joins the passage before it
             h = until - start
@@ -392,7 +477,7 @@ class Print:
     body: bytes = b""
     simhash: list[int] = field(default_factory=list)
     keys: list[int] = field(default_factory=list)
-    packed: bytes = b""
+    stored_body: bytes = b""
     members: list[int] = field(default_factory=list)
     word_set: set[int] = field(default_factory=set)
     headline_words: list[int] = field(default_factory=list)
@@ -401,6 +486,8 @@ class Print:
     numbers: list[tuple[int, int]] = field(default_factory=list)
     shingles: list[int] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)
+    headline_codes: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -442,12 +529,15 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
         return out
 
     out.body_size, out.body = len(out.members), sketch_of(out.members, 0 if scheme.is_exact else s.body_bins)
-    out.packed = packed(out.members) if scheme.is_exact else b""
-    words = [feature_of(tokens, i, seed) for i in range(len(tokens))]
-    words = [narrowed(h) if h else 0 for h in words]
+    headline_stems, words = words_of(headline, seed), words_of(tokens, seed)
+    if len(tokens) <= MOST_SEQUENCE:
+        out.headline_codes = min(len(headline), HEADLINE_CODES)
+        out.codes = [*map(code_of, headline[:HEADLINE_CODES], headline_stems), *map(code_of, tokens, words)]
+    out.stored_body = struct.pack(f"<II{len(out.codes)}H", len(out.codes), out.headline_codes, *out.codes)
+    out.stored_body += packed(out.members) if scheme.is_exact else b""
     out.headline_words = [narrowed(h) for h in features[:HEADLINE_FEATURES]]
-    out.headline_numbers = [value for value, _ in numbers_of(headline, title.encode())][:8]
-    out.numbers = numbers_of(tokens, text.encode())
+    out.headline_numbers = [value for value, _ in numbers_of(headline, title.encode(), seed)][:8]
+    out.numbers = numbers_of(tokens, text.encode(), seed)
     out.places = [bit_of_word(h) if h else NO_WORD for h in words]
     out.filter = {bit_of_word(h) for h in [*words, *out.headline_words] if h}
     for h in [*out.headline_numbers, *(value for value, _ in out.numbers)]:
@@ -457,7 +547,7 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
     out.headline = [2 * (h >> 49) + (h >> 49 in out.word_set) for h in features[:HEADLINE_FEATURES]]
     h = 0
     for token in headline:  # the headline with all numbers masked
-        h = mix((h ^ (1 if token.is_number else token.hash)) * GOLDEN & M64)
+        h = mix((h ^ (1 if token.trait >= NUMBER_WORD else token.hash)) * GOLDEN & M64)
     out.form = max(h >> 56, 1) if len(features) > 1 else 0
 
     has_characters = any(token.is_character for token in tokens)

@@ -25,6 +25,7 @@ from tests.reference.fingerprint import (
     figure_of,
     sketch_of,
 )
+from tests.reference.sequence import Diff, diff_of, differences
 
 HOUR = 3_600_000
 FULLEST, FULL = 0.97, 1 / (1 - 0.97)
@@ -37,6 +38,7 @@ FLOATS = {
     *("new_numbers_anywhere", "headline_numbers", "new_headline_numbers", "new_headline", "headline_gains"),
     *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
     *("gained_numbers", "fewer_words"),
+    *("matched", "fresh", "altered", "facts", "altered_headline", "between", "behind", "lead"),
 }
 
 
@@ -123,12 +125,14 @@ def exchanged(known: set[int], own: set[int]) -> tuple[float, float, float]:
 class Article:
     """What an item is asked for: its prose that does not recur, or the whole text if that is hardly anything.
 
-    places: in a filter, of its tokens; ends: of its sentences; figures: whether each is in prose.
+    places: in a filter, of its tokens; at: these tokens in the text; ends: of its sentences; figures: whether each is
+    in prose.
     """
 
     tokens: int
     length: int
     places: list[int]
+    at: list[int]
     ends: list[int]
     figures: dict[int, bool]
     shingles: list[int]
@@ -138,10 +142,11 @@ def article_of(new: Print, recurring: set[int]) -> Article:
     """recurring: hashes of passages."""
     bounds = list(zip([0, *(p.end for p in new.passages)], new.passages, strict=False))
     length = sum(p.end - start for start, p in bounds if p.is_prose and p.hash not in recurring)
-    places, ends, shingles = list[int](), list[int](), list[int]()
+    places, at, ends, shingles = list[int](), list[int](), list[int](), list[int]()
     for start, p in bounds:
         if (p.is_prose or length < FEW) and p.hash not in recurring:
             places += new.places[start : p.end]
+            at += range(start, p.end)
             shingles += new.shingles[p.first : p.last] if length >= FEW else []
         window = len(places) - (ends[-1] if ends else 0)
         if window >= 24 or (p.is_last and window > 0):
@@ -150,15 +155,23 @@ def article_of(new: Print, recurring: set[int]) -> Article:
     for value, token in new.numbers:
         in_prose = next(p for p in new.passages if token < p.end).is_prose
         figures[value] = figures.get(value, False) or in_prose
-    return Article(len(new.places), length, places, ends, figures, shingles)
+    return Article(len(new.places), length, places, at, ends, figures, shingles)
 
 
-def find_new(s: Similar, new: Print, known: Print, article: Article) -> None:
-    """Count what the known item lacks, by its filter, corrected for what is found by chance."""
+def find_new(s: Similar, new: Print, known: Print, article: Article, diff: Diff | None) -> None:
+    """Count what the known item lacks: by its filter, corrected for what is found by chance, or by a diff."""
     fill, of_figures = len(known.filter) / FILTER_BITS, known.figures.bit_count() / 64
     each_word, each_number = 1 / (1 - min(fill, FULLEST)), 1 / (1 - min(fill * fill * of_figures, FULLEST))
     is_article, size = article.length >= FEW, len(article.places)
     is_new = [place != NO_WORD and place not in known.filter for place in article.places]
+    if diff:
+        each_word, is_word = 1.0, [place != NO_WORD for place in article.places]
+        is_matched = [ok and diff.is_matched(token) for ok, token in zip(is_word, article.at, strict=True)]
+        is_new = [
+            ok and not matched and (absent or diff.lacks(token))
+            for ok, matched, absent, token in zip(is_word, is_matched, is_new, article.at, strict=True)
+        ]
+        s.covered = sum(is_matched) / size if size else float(s.covered)
     found, sentences, touched, new_sentences = float(sum(is_new)), 0, 0, 0.0
     for start, end in zip([0, *article.ends], article.ends, strict=False):
         absent = sum(is_new[start:end])
@@ -198,9 +211,17 @@ def find_new(s: Similar, new: Print, known: Print, article: Article) -> None:
 
 
 def compare(
-    item: Item, new: Print, known: Print, scheme: Scheme, apart: float, recurring: set[int] | None = None
+    item: Item,
+    new: Print,
+    known: Print,
+    scheme: Scheme,
+    apart: float,
+    recurring: set[int] | None = None,
+    is_old: bool = False,
 ) -> Similar:
-    """apart: hours; recurring: hashes of passages that are boilerplate; None: novelty is not asked."""
+    """apart: hours; recurring: hashes of passages that are boilerplate; None: novelty is not asked; is_old: the known
+    item arrived so long ago that its sequence does not count.
+    """
     s, n, m = Similar(), new.body_size, known.body_size
     s.apart, s.smaller_size, is_sketch = apart, min(n, m), not (scheme.layout or scheme.is_exact)
     least = math.nan
@@ -238,9 +259,16 @@ def compare(
         size = min(len(article.shingles), n)
         sketch = sketch_of(article.shingles, scheme.settings.body_bins)
         s.covered = share_of_new(compare_sketches(sketch, known.body, size, m)[2] if m else 0.0, size, m)
-    find_new(s, new, known, article)
+    diff = None if is_old else diff_of(new, known)
+    find_new(s, new, known, article, diff)
+    if diff:
+        found = differences(diff, new, recurring)
+        s.matched, s.fresh, s.lead = found.matched / max(found.tokens, 1), found.fresh, found.lead or 0
+        s.facts, s.altered, s.altered_headline = found.facts, found.altered, found.of_headline
+        s.between, s.behind = found.between, found.behind
+    is_changed = (s.new_numbers_anywhere > 0 and s.lost_numbers > 0) or s.facts + s.altered > 0
     s.corrects |= mark == 2 and bool(max(s.new_words, s.gained_words) >= 3)
-    s.corrects |= mark >= 2 and bool(s.new_numbers_anywhere > 0 and s.lost_numbers > 0)
+    s.corrects |= mark >= 2 and bool(is_changed)
     return s
 
 

@@ -121,10 +121,10 @@ def check(delta: Delta, reference: Stream) -> None:
     """What the changelog gets of a batch."""
     added, forgotten, clocks = reference.added, reference.forgotten, reference.clocks
     assert (delta.watermark, delta.elapsed) == (clocks.watermark, clocks.elapsed)
-    assert delta.forgotten.tolist() == forgotten
+    assert delta.forgotten.tolist() == [(before, name) for name, before in forgotten.items()]
     assert delta.names() == [(one.item.id, one.story) for one in added]
     assert delta.keys.tolist() == [one.print.keys for one in added]
-    assert delta.bodies == [one.print.packed for one in added if reference.scheme.is_exact]
+    assert delta.bodies == [one.print.stored_body for one in added if not reference.scheme.layout]
     assert delta.signatures["time"].tolist() == [one.moment.time for one in added]
     passages = [[p.hash for p in one.print.passages[:128]] if one.is_counted else [] for one in added]
     assert delta.passages.tolist() == [h for of_one in passages for h in of_one]

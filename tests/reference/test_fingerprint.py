@@ -96,7 +96,7 @@ def check(make: Fingerprinter, items: list[Item]) -> None:
         assert stored == {name: getattr(one, name) for name in stored}, item
         assert prints.keys[n].tolist() == one.keys, item
         assert places_of(prints.words[n]) == one.word_set, item
-        assert (prints.bodies[n] if prints.bodies else b"") == one.packed, item
+        assert (prints.bodies[n] if prints.bodies else b"") == one.stored_body, item
         assert bool(prints.is_empty[n]) == one.is_empty, item
         if prints.texts is not None:
             assert texts_of(prints, n) == expected_texts(one), item

@@ -1,0 +1,207 @@
+"""What an alignment of two texts, word by word, says of the new one."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.similarity import compare
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
+
+MAKE = Fingerprinter(Scheme(FingerprintSettings()))
+EXACT = Fingerprinter(Scheme(FingerprintSettings(verify="exact")))
+FERRY = (
+    "The old ferry between the two banks of the Elm was taken out of service on Monday morning. "
+    "Engineers had found deep cracks in its hull, and the repair costs the town 38 million crowns. "
+    "The mayor said that the council will pay for a bus over the northern bridge until spring. "
+    "Farmers from the villages do not believe that the crossing opens again before the harvest. "
+)
+SENTENCES = FERRY.split(". ")
+DIFF = ("matched", "fresh", "altered", "facts", "altered_headline", "between", "behind", "lead")
+
+
+def diff(
+    new: str, known: str = FERRY, titles: tuple[str, str] = ("", ""), bodies: Sequence[bytes] | None = None
+) -> dict[str, float]:
+    """What `new` has that `known` lacks. titles: of both; bodies: as they are stored."""
+    prints = MAKE([Item("new", titles[0], new, "", 0), Item("known", titles[1], known, "", 0)])
+    table, pair = (Boilerplate(), np.zeros(2, np.int64)), (np.array([0]), np.array([1]))
+    found = compare(prints, prints.signatures, *pair, bodies, table)[0]
+    return {name: float(found[name]) for name in (*DIFF, "new_words")}
+
+
+def replaced(old: str, new: str) -> dict[str, float]:
+    assert FERRY.count(old) == 1
+    return diff(FERRY.replace(old, new))
+
+
+# -- what is news ------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_has_nothing_that_it_lacks_itself() -> None:
+    assert diff(FERRY) == dict.fromkeys((*DIFF, "new_words"), 0) | {"matched": 1}
+
+
+def test_a_replaced_figure_is_a_fact() -> None:
+    found = replaced("38 million", "83 million")
+    assert (found["facts"], found["altered"], found["fresh"]) == (1, 0, 0)
+
+
+def test_a_lost_or_added_negation_is_a_fact() -> None:
+    assert replaced("do not believe", "do believe")["facts"] == 1
+    assert replaced("council will pay", "council will not pay")["facts"] == 1
+
+
+def test_a_word_in_the_place_of_another_one_is_an_alteration_and_counts_if_the_headline_has_it() -> None:
+    new = FERRY.replace("northern bridge", "southern bridge")
+    assert (diff(new)["altered"], diff(new)["facts"], diff(new)["altered_headline"]) == (1, 0, 0)
+    titles = "Bus over the southern bridge", "Bus over the bridge"
+    assert diff(new, titles=titles)["altered_headline"] == 1
+    assert diff(new, titles=(titles[0], titles[0]))["altered_headline"] == 0, "the known headline says it, too"
+
+
+def test_a_sentence_of_other_words_is_fresh() -> None:
+    sentence = "Two dozen fishermen blocked a road near Alder because nobody had asked them about any plan. "
+    found = diff(FERRY + sentence)
+    assert found["fresh"] == len(sentence.split())
+    assert found["new_words"] == len(set(sentence.lower().split()) - set(FERRY.lower().split()))
+    assert diff(sentence + FERRY)["lead"] == len(sentence.split())
+
+
+def test_a_short_sentence_counts_between_known_ones_and_behind_the_last_one() -> None:
+    first, rest = f"{SENTENCES[0]}. ", ". ".join(SENTENCES[1:])
+    between, behind = diff(f"{first}Nobody drowned. {rest}"), diff(f"{FERRY}Nobody drowned.")
+    assert (between["between"], between["behind"]) == (2, 0)
+    assert (behind["between"], behind["behind"]) == (0, 2)
+
+
+# -- what is none ------------------------------------------------------------------------------------------------------
+
+
+def test_a_moved_paragraph_is_known() -> None:
+    moved = ". ".join([SENTENCES[2], SENTENCES[3], SENTENCES[0], SENTENCES[1]]) + "."
+    found = diff(moved)
+    assert (found["matched"], found["facts"], found["altered"], found["new_words"]) == (1, 0, 0, 0)
+
+
+def test_a_dateline_is_no_lead() -> None:
+    assert diff(f"ELMSIDE, Alderland (Linden Wire) - {FERRY}")["lead"] == 0
+    assert diff(FERRY.replace("taken out of service", "sunk by a crane"))["lead"] > 0
+
+
+def test_another_ending_is_no_other_word() -> None:
+    found = replaced("The mayor said that the council", "The mayor said that the councillors")
+    assert (found["facts"], found["altered"], found["new_words"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("number", ["twelve", "zwölf", "двенадцать"])
+def test_a_number_word_is_its_digits(number: str) -> None:
+    known = FERRY.replace("38 million", f"{number} million")
+    found = diff(FERRY.replace("38 million", "12 million"), known)
+    assert (found["matched"], found["facts"], found["new_words"]) == (1, 0, 0)
+    assert diff(FERRY, known)["facts"] == 1
+
+
+@pytest.mark.parametrize(("word", "digit"), [("two", "2"), ("zwei", "2"), ("four", "4"), ("два", "2")])
+def test_the_feature_of_a_number_word_does_not_depend_on_the_next_word(word: str, digit: str) -> None:
+    texts = [f"{one} {following}" for one in (word, digit) for following in ("x", "ж")]
+    prints = MAKE([Item(text, "", text, "", 0) for text in texts])
+    assert prints.texts is not None
+    assert len(set(prints.texts.words[::2].tolist())) == 1
+
+
+# -- without a sequence ------------------------------------------------------------------------------------------------
+
+
+def has_none(found: dict[str, float]) -> bool:
+    return all(np.isnan(found[name]) for name in DIFF)
+
+
+def test_a_text_of_twenty_thousand_words_has_no_sequence() -> None:
+    draw = random.Random(1)
+    page = " ".join(draw.choices(FERRY.split(), k=20_000))
+    short = " ".join(page.split()[:16_384])
+    items = [Item("long", "The ferry", page, "", 0), Item("short", "The ferry", short, "", 0)]
+    sizes = [len(body) for body in MAKE(items).bodies]
+    assert sizes == [8, 8 + 2 * (2 + 16_384)]
+    assert has_none(diff(page))
+    assert has_none(diff(FERRY, page))
+    assert not has_none(diff(FERRY, short))
+
+
+HEADS = [(2**32 - 1, 0), (10, 11), (2**31, 2**31), (100, 65), (16_449, 0), (16_448, 64), (69, 0)]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_damaged_head_is_no_sequence(head: tuple[int, int]) -> None:
+    """More codes than the body has or a text may have, or than there are codes of the headline."""
+    bodies = MAKE([Item("new", "", FERRY, "", 0), Item("known", "", FERRY, "", 0)]).bodies
+    codes = (len(bodies[1]) - 8) // 2
+    assert codes < 69
+    damaged = np.array(head, "<u4").tobytes() + bodies[1][8:]
+    assert has_none(diff(FERRY, bodies=[bodies[0], damaged]))
+    for size in (0, 1, 7, 8, 9, len(bodies[1]) - 1):
+        assert has_none(diff(FERRY, bodies=[bodies[0], bodies[1][:size]]))
+    assert diff(FERRY, bodies=bodies)["matched"] == 1
+
+
+def test_a_damaged_head_before_a_set_is_compared_as_far_as_it_can_be() -> None:
+    prints = EXACT([Item("new", "", FERRY, "", 0), Item("known", "", FERRY, "", 0)])
+    for head in HEADS:
+        damaged = np.array(head, "<u4").tobytes() + prints.bodies[1][8:]
+        found = compare(prints, prints.signatures, np.array([0]), np.array([1]), [prints.bodies[0], damaged])[0]
+        assert 0 <= found["body"] <= 1
+
+
+# -- any texts ---------------------------------------------------------------------------------------------------------
+
+
+def test_hostile_repeats_lose_words_and_no_time() -> None:
+    """A gram that stands everywhere is looked up in eight places: what lies behind them counts as new."""
+    assert diff("a b c d x " * 3000, "a b c d y " * 3000)["matched"] == pytest.approx(8 * 4 / 15_000), (
+        "a ninth place would be more work"
+    )
+    assert diff("a b c d " * 4000, "a b c d " * 4000)["matched"] == 1
+    assert diff("a b c d " * 4000, "a b c d " * 10)["matched"] == pytest.approx(10 / 4000)
+
+
+WORDS = [
+    "ferry",
+    "ferries",
+    "Elm",
+    "not",
+    "never",
+    "12",
+    "twelve",
+    "3.5",
+    "新",
+    "桥",
+    "két",
+    "a",
+    "a",
+    "the",
+    ".",
+    ". ",
+    "\n",
+]
+TEXT = st.lists(st.sampled_from(WORDS), max_size=120).map(" ".join)
+
+
+@given(TEXT, TEXT, TEXT)
+def test_shares_and_counts_stay_within_the_text(one: str, other: str, title: str) -> None:
+    same = diff(one, one)
+    found = diff(one, other, (title, ""))
+    tokens = MAKE.tokens(one).count
+    if tokens >= 4:  # as long as an anchor
+        assert same["matched"] == 1
+        assert same["facts"] == same["altered"] == same["fresh"] == same["lead"] == 0
+    for name in () if has_none(found) else DIFF[1:]:
+        assert 0 <= found[name] <= tokens
+    assert np.isnan(found["matched"]) or 0 <= found["matched"] <= 1
