@@ -468,8 +468,8 @@ typedef struct differences {
 } differences;
 
 diff *take_diff(arena *scratch);
-/* Begin to compare a new item; false if it has no sequence. O(words). */
-bool begin_diff(diff *work, const view *own);
+/* Begin to compare a new item of so many tokens; false if it has no sequence of them. O(words). */
+bool begin_diff(diff *work, const view *own, int64_t tokens);
 /* Align it with a known item; false if that has no sequence. O(words of both). */
 bool diff_with(diff *work, const view *known);
 /* Whether the known item has no word like this token of the new text: of its stem, or the same figure. */

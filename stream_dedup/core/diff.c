@@ -68,11 +68,11 @@ static int64_t take_codes(sequence from, uint16_t *to) {
     return from.count;
 }
 
-bool begin_diff(diff *work, const view *own) {
+bool begin_diff(diff *work, const view *own, int64_t tokens) {
     sequence codes = sequence_of(own);
     work->own_count = codes.count;
     work->own_headline = codes.headline;
-    if (codes.count == 0) return false;
+    if (codes.count == 0 || codes.count - codes.headline != tokens) return false; /* none, or of another text */
     take_codes(codes, work->own);
     for (work->bits = 6; 1 << work->bits < 2 * codes.count;) work->bits++;
     memset(work->heads, NONE, sizeof *work->heads << work->bits);

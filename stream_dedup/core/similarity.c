@@ -247,7 +247,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
     if (news->asks_novelty) {
         new.article = &room->article;
         take_article(new.article, news, item, at->body_bytes, room->is_exact);
-        new.diff = begin_diff(room->diff, own) ? room->diff : NULL;
+        new.diff = begin_diff(room->diff, own, new.article->tokens) ? room->diff : NULL;
     }
     for (int64_t k = 0; k < count; k++) {
         similarity *pair = pairs + k;

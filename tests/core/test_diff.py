@@ -152,6 +152,13 @@ def test_a_damaged_head_is_no_sequence(head: tuple[int, int]) -> None:
     assert diff(FERRY, bodies=bodies)["matched"] == 1
 
 
+def test_a_sequence_of_another_text_is_none() -> None:
+    prints = MAKE([Item("new", "", FERRY * 200, "", 0), Item("known", "", FERRY, "", 0)])
+    table, pair = (Boilerplate(), np.zeros(2, np.int64)), (np.array([0]), np.array([1]))
+    prints.bodies[0] = prints.bodies[1]
+    assert np.isnan(compare(prints, prints.signatures, *pair, boilerplate=table)["matched"][0])
+
+
 def test_a_damaged_head_before_a_set_is_compared_as_far_as_it_can_be() -> None:
     prints = EXACT([Item("new", "", FERRY, "", 0), Item("known", "", FERRY, "", 0)])
     for head in HEADS:
