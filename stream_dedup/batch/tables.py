@@ -26,6 +26,7 @@ import msgspec
 
 from stream_dedup.batch.inputs import CHUNK, KEPT, CsvRow, CutLine, Input, ParquetRow, Row, too_large
 from stream_dedup.errors import BadItem, ConfigError, InputError
+from stream_dedup.news.dates import NO_VALUES
 from stream_dedup.news.names import FIELDS, meant_by
 from stream_dedup.news.repair import guessed_encoding
 from stream_dedup.phrases import install_command
@@ -184,7 +185,7 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
         fault = BadItem("row", f"a row of {len(cells)} cells under a header of {len(names)}")
     else:
         try:
-            fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
+            fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell and cell not in NO_VALUES}
             return Row(msgspec.json.encode(fields), source_row)
         except UnicodeEncodeError:
             pass

@@ -14,14 +14,16 @@ ACL 2021). Bare URLs stay: removing them changes no verdict on the labelled Engl
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from html import unescape
 from html.entities import html5
 
 from selectolax.lexbor import LexborHTMLParser
 
-from stream_dedup.errors import ConfigError
+from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import ItemSettings
 
@@ -101,6 +103,11 @@ _UNSEEN_PART = re.compile(r"<(script|style|template|noscript|svg)\b(?:.*?</\1\s*
 _TAG = re.compile(r"<[a-zA-Z/!?][^<>]*+>?")
 
 
+_MOST_ESCAPES = 4  # one by each program on the way of a text
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]\s*+){16,}+=?\s*+=?\s*+")
+_SURELY_BASE64 = 200  # characters: no word and no address without other marks is as long
+
+
 class Cleaner:
     """Removes markup as `item.markup` says.
 
@@ -129,9 +136,14 @@ def _plain(text: str) -> str:
     if is_html(text):
         text = text_of_html(text)
     elif "&" in text:
-        text = decode_entities(text)
-        if is_html(text):  # HTML that was escaped a second time on its way into the feed
-            text = text_of_html(text)
+        text = more = decode_entities(text)
+        for count in range(_MOST_ESCAPES):  # HTML that was escaped again on its way into the feed
+            if is_html(more) and (not count or "</" in more):  # a comment alone may be an editor's slip
+                text = text_of_html(more)
+                break
+            if "&lt;" not in more and "&amp;" not in more:
+                break
+            more = decode_entities(more)
     return _links(text)
 
 
@@ -177,6 +189,30 @@ def article_extractor(wanted_by: str) -> Callable[[str], str]:
             return ""
 
     return article
+
+
+def from_base64(text: str) -> str:
+    """Decode a text that is Base64 of a text, as queues have it; return any other as it is. O(length).
+
+    Sixteen letters that are a word give printable UTF-8 with a space or another script once in a million words.
+
+    >>> from_base64("RWxtIGJyaWRnZSBjbG9zZXMh"), from_base64("Internationalization")
+    ('Elm bridge closes!', 'Internationalization')
+
+    Raises BadItem for a long one of something else, such as compressed text.
+    """
+    if _BASE64.fullmatch(text):
+        with suppress(ValueError):
+            held = b64decode("".join(text.split()), validate=True)
+            try:
+                words = held.decode()
+            except UnicodeDecodeError:
+                if len(text) >= _SURELY_BASE64:
+                    raise BadItem("encoding", "the text is Base64 of no UTF-8; publish the text itself") from None
+                return text
+            if (" " in words or not words.isascii()) and "".join(words.split()).isprintable():
+                return words
+    return text
 
 
 def is_html(text: str) -> bool:

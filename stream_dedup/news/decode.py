@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.clean import Cleaner
-from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
+from stream_dedup.news.clean import Cleaner, from_base64
+from stream_dedup.news.dates import LONGEST_NO_VALUE, NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, Values, names_in, paths_of
 from stream_dedup.news.formats import Headers, Opener, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
@@ -212,7 +212,7 @@ class Decoder:
             raise unreadable(value, error) from None
         schema = self._open.frames.describe(value)[0] if self._open is not None else ""
         by_field = dict(zip(self._read.fields, values, strict=True))
-        fields = {name: by_field.get(name) if by_field.get(name) != "" else None for name in FIELDS}
+        fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
         why = why_unreadable(fields["published"])
         return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._read.names_of(record))
 
@@ -245,7 +245,9 @@ def _text_of(name: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
+        if len(value) <= LONGEST_NO_VALUE and value in NO_VALUES:
+            return ""
+        return value if " " in value or name not in ("title", "text") else from_base64(value)
     if name == "id" and isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
         return str(int(value))  # 17283.0 comes of tables with missing ids
     raise BadItem("type", name)  # `Decoder._not_plain` explains it
@@ -277,6 +279,17 @@ def fingerprint_of(value: Any) -> int:
 
 
 _suffixes = cache(PublicSuffixList)
+# The address within another one: in its query (Google Alerts, click counters), or behind the path of an archive or of a
+# cache of AMP pages, which may leave out the scheme. All are in lower case.
+_INNER = re.compile(
+    r"[^?#]*\?(?:[^#]*&)?(?:url|u|q|to|out|link|target|dest|destination|redirect|redirect_to|redirect_url)="
+    r"(?=https?(?::|%3a))"
+    r"|(?:https?:)?//(?:web\.archive\.org/web/\w+/|(?:www\.)?google\.[a-z.]+/amp/(?:s/)?|[\w.-]+\.cdn\.ampproject\.org/\w/(?:s/)?)"
+)
+# Addresses that do not say whose article it is.
+_OPAQUE = frozenset(
+    ("news.google.com", "feedproxy.google.com", "feeds.feedburner.com", "t.co", "bit.ly", "news.url.google.com")
+)
 # Further characters of a source do not count. A host name has at most 253, and a URL begins with its host.
 _LONGEST_SOURCE = 300
 
@@ -290,6 +303,8 @@ def site_of(source: str, *, is_url: bool = False) -> str:
 
     >>> site_of("https://Winnipeg.CTVnews.ca/a"), site_of("www.bbc.co.uk/news"), site_of("Elm Valley Wire")
     ('ctvnews.ca', 'bbc.co.uk', 'elm valley wire')
+    >>> site_of("https://www.google.com/url?rct=j&url=https%3A%2F%2Felm.example%2F1"), site_of("https://news.google.com/7")
+    ('elm.example', '')
     >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html"), site_of("news/7.html", is_url=True)
     ('news.example', '', '')
     """
@@ -308,6 +323,9 @@ def origin_of(source: str, *, is_url: bool = False) -> tuple[str, str]:
 # A large feed has about this many hosts; a lookup in the public suffix list takes about 20 µs.
 @lru_cache(maxsize=65536)
 def _origin_of(text: str, is_url: bool) -> tuple[str, str]:
+    if inner := _INNER.match(text):
+        text = unquote(text[inner.end() :])
+        text = text if "://" in text else f"https://{text}"
     host = text.partition("/")[0].partition("?")[0]
     if "://" in text or text.startswith("//"):
         try:
@@ -322,5 +340,7 @@ def _origin_of(text: str, is_url: bool) -> tuple[str, str]:
         host = host if "." in host and " " not in host else text
     if "." not in host or " " in host or host[-1].isdigit():  # a name, or the address of a host
         return host, ""
+    if host in _OPAQUE:
+        return "", ""
     site, host = _suffixes().privatesuffix(host) or host, host.removeprefix("www.")
     return site, host if host != site else ""

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.item_lists import flat, items_in, loads
 from stream_dedup.news.names import AUTO, ENVELOPE, FIELDS, PLAIN, PRESETS, SPECIAL, alternatives, meant_by, shape_of
-from stream_dedup.news.plain_values import article, is_filled, plain_value
+from stream_dedup.news.plain_values import article, is_filled, plain_value, with_time
 from stream_dedup.settings import ItemSettings
 from stream_dedup.surrogates import tolerant
 
@@ -29,6 +28,7 @@ Values = tuple[Any, ...]
 # Objects and lists in a member that is decoded. A field has some dozen. The smallest take two bytes, and a hundred when
 # they are decoded: a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
+_CLOSING = frozenset("]}")  # the end of NewsAPI's note, and of an object or list in a string
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _DECODE_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
@@ -113,7 +113,7 @@ class FieldReader:
         for place in places:
             _, member, paths, _ = place
             value = record[member] if member is not None else None
-            if type(value) is not str or value[-1:] == "]":  # maybe NewsAPI's note
+            if type(value) is not str or value[-1:] in _CLOSING:
                 value = _read_place(record, place)[0] if paths else None
             values.append(value)
         return shape, tuple(values)
@@ -193,14 +193,14 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             if value is not None:
                 return value, name
             continue
-        if type(value) is not str:
+        if type(value) is not str or value[-1:] in _CLOSING:
             value = plain_value(field, value)
         if isinstance(value, (dict, list)):
             not_plain = not_plain if not_plain[1] or not value else (value, name)
         elif is_filled(value):
             values.append((value, name))
     if field == "published":
-        return next((each for each in values if milliseconds_of(each[0]) >= 0), (values or [not_plain])[0])
+        return with_time(values or [not_plain])
     texts = [each for each in values if isinstance(each[0], str)]
     if field == "text" and texts and not is_mapped:
         text = article([each for each, _ in texts])

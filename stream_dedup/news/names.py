@@ -82,7 +82,8 @@ _MEANINGS = {
     "timestamp time datum veroffentlicht veroeffentlicht veroffentlichtam veroeffentlichtam erscheinungsdatum "
     "datepublication dateparution "
     "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
-    "datapublicacao issued updated updatedat modified",
+    "datapublicacao publishedtime publisheddatetime publishdatetime pubdatetime pubtime issued updated "
+    "updatedat modified",
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what shows that the text belongs to something else.
