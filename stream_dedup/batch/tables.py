@@ -18,6 +18,7 @@ import re
 from codecs import BOM_UTF8, iterdecode
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import StringIO
 from itertools import chain, islice, product
 from typing import Any, NamedTuple
@@ -281,11 +282,19 @@ def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
         # Nanoseconds need pandas as Python objects; an item's date needs milliseconds.
         column.cast(arrow.timestamp("us", column.type.tz), safe=False)
         if arrow.types.is_timestamp(column.type) and column.type.unit == "ns"
-        else column
+        else _as_text(arrow, column)
         for column in batch.columns
     ]
     for fields in arrow.record_batch(columns, names=batch.schema.names).to_pylist():
         yield msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+
+
+def _as_text(arrow: Any, column: Any) -> Any:
+    """A column of bytes as text if all of them are UTF-8, as old writers store text; any other column as it is."""
+    if arrow.types.is_binary(column.type) or arrow.types.is_large_binary(column.type):
+        with suppress(arrow.ArrowInvalid):
+            return column.cast(arrow.large_string())
+    return column
 
 
 def _batch_size(arrow: Any, parquet: Any, table: Any, group: int, input: Input) -> int:

@@ -30,6 +30,8 @@ _MOST_LISTED_NAMES = 12
 _NONE_OF = "none of the fields"
 _UNREADABLE = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 _NOTHING: Mapping[str, str] = {}
+DELETED = "deleted"
+"""The shape of a record that withdraws an item, as a change of a database does."""
 TEXT = "text"
 """The format and shape of records without fields ([item] format)."""
 
@@ -126,6 +128,10 @@ class Decoder:
             shape, values = self._read(value) if value[:1] == b"{" and not headers else ("", ())
             if not values:
                 record, shape, values, _ = self._find(value, headers)
+            if shape == DELETED:
+                own_id = dict(zip(self._read.fields, values, strict=True))["id"]
+                name = _text_of("id", own_id) or name
+                return Tombstone(name, NO_TIME if time is None else time, partition, offset)
             self.shapes[shape] += 1
             if self._is_given:
                 own_id, source, url, published, bits = values
@@ -156,12 +162,14 @@ class Decoder:
         """Return the JSON object of a record, its shape, its values, and those of them that its envelope lent."""
         lent = _NOTHING
         if self._open is not None and (value[:1] != b"{" or headers):
-            value, lent = self._open(value, headers)
+            value, lent, _ = self._open(value, headers)
         shape, values = self._read(value)
         if not values and self._open is not None:
-            value, outer = self._open.unwrap(value)
+            value, outer, is_deleted = self._open.unwrap(value)
             lent = {**outer, **lent}
             shape, values = self._read(value)
+            if is_deleted:
+                return value, DELETED, values, _NOTHING
             if not values:
                 raise BadItem("type", "an envelope within an envelope; publish the inner one")
         if not lent:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.news.envelopes import content_of
 from stream_dedup.news.item_lists import flat, items_in, loads
 from stream_dedup.news.names import AUTO, ENVELOPE, FIELDS, PLAIN, PRESETS, SPECIAL, alternatives, meant_by, shape_of
 from stream_dedup.news.plain_values import article, is_filled, plain_value, with_time
@@ -105,7 +106,8 @@ class FieldReader:
         """
         record = _members(json)
         if not self._special.isdisjoint(record):
-            if record.get("specversion") is not None or items_in(record, self._list) is not None:
+            is_envelope = record.get("specversion") is not None or content_of(record) is not None
+            if is_envelope or items_in(record, self._list) is not None:
                 return ENVELOPE, ()
             record = flat(record)
         shape, places = self._places(tuple([name for name, each in record.items() if each or each == 0]))

@@ -109,8 +109,9 @@ LISTS = frozenset(
     "stories", "value")
 )  # fmt: skip
 """Names of lists of items, and of objects around such lists."""
-SPECIAL = frozenset(("specversion", *LISTS, *WRAPPERS))
-"""Members that may show an envelope or a wrapper. All CloudEvents have the first one."""
+_QUEUES = ("after", "MessageId", "messageId", "subscription", "ackId", "kinesis", "Data", "Sns", "detail-type")
+SPECIAL = frozenset(("specversion", *_QUEUES, *LISTS, *WRAPPERS))
+"""Members that may show an envelope or a wrapper. All CloudEvents have the first one; for the next see envelopes.py."""
 
 
 def alternatives(path: str) -> list[str]:

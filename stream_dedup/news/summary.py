@@ -234,8 +234,8 @@ _LACKS = {
     "text": "No item has a text, so titles alone are compared",
     "published": "No item has a date, so no original is ever too old",
     "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
-    "source": "No item has a source or a url that names one (as news.google.com does not), so a site's own series cannot "
-    "be told from copies on other sites",
+    "source": "No item has a source or a url that names one (as news.google.com does not), so a site's own series "
+    "cannot be told from copies on other sites",
 }
 # Fields that only the envelopes of CloudEvents have, and what is wrong if these are all alike.
 _LENT = {

@@ -148,3 +148,9 @@ def test_any_markup_is_split_in_linear_time(part: bytes) -> None:
 
     count = 100_000 // len(part)
     assert seconds(4 * count) < 40 * seconds(count) + 1
+
+
+def test_a_bulk_request_gives_each_document_the_id_of_its_action(tmp_path: Path) -> None:
+    bulk = b'{"index": {"_index": "news", "_id": "a"}}\n{"title": "T"}\n{"create": {}}\n{"title": "U"}\n'
+    lines = read(tmp_path / "bulk.ndjson", bulk)
+    assert [line.value for line in lines] == [b'{"_id":"a","title": "T"}', b'{"title": "U"}']

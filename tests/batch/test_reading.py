@@ -191,12 +191,17 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_the_cure(
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
 def test_a_row_of_parquet_is_an_object_of_what_is_not_null(tmp_path: Path, name: str) -> None:
     moment = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)
-    columns = {"id": pa.array([1, 2]), "title": ["One", None], "thread": [{"site": "a.example"}, None]}
+    columns = {
+        "id": pa.array([1, 2]),
+        "title": pa.array([b"One", None]),
+        "hash": [b"\xff", None],
+        "thread": [{"site": "a.example"}, None],
+    }
     dates = pa.array([moment, moment], pa.timestamp("ns", "UTC"))
     parquet.write_table(pa.table(columns | {"published": dates}), tmp_path / name)
     reader = LineReader([str(tmp_path / name)])
     at = "2024-05-01T10:00:00Z"
-    first = {"id": 1, "title": "One", "published": at, "thread": {"site": "a.example"}}
+    first = {"id": 1, "title": "One", "hash": "/w==", "published": at, "thread": {"site": "a.example"}}
     assert [json.loads(line.value) for line in reader] == [first, {"id": 2, "published": at}]
     assert reader.bytes_read == (tmp_path / name).stat().st_size
     with pytest.raises(InputError, match="does not hold what its name or --format says"):
