@@ -24,6 +24,10 @@ from stream_dedup.surrogates import lone_in, tolerant, without_lone
 _OPEN = (b"{", b"[", b",")
 _CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
 _ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{[^{}]*\}\s*\}\s*$', re.MULTILINE)
+# The begin of a script that holds JSON: an assignment (an archive of Twitter), a module, or a call (JSONP).
+_SCRIPT = re.compile(
+    rb"[\s;]*(?:/\*\*/\s*)?(?:export\s+default\s+|(?:(?:var|let|const)\s+)?[A-Za-z_$][\w.$\[\]\"']{0,200}\s*(?:=\s*|\(\s*))(?=[\[{])"
+)
 _DECODE = tolerant(msgspec.json.decode)
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
@@ -43,6 +47,10 @@ def json_rows(input: Input) -> Iterator[Row]:
         input = input._replace(chunks=chain([head], input.chunks))
         if head.lstrip(LEAD).startswith(b"<"):
             return xml_files.xml_rows(input)
+        if (script := _SCRIPT.match(head)) is not None:
+            head = _whole(input)[script.end() :].rstrip(b"; )\r\n\t")
+            input.note(f"is a script: what it assigns is read, without {script[0].decode(errors='replace').strip()!r}")
+            return _rows(input, [head])
         if (rows := _document_rows(input, head)) is not None:
             return rows
     lines = input.lines()

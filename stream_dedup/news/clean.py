@@ -64,7 +64,7 @@ _OTHER = (
     "image|keygen|listing|map|marquee|math|menu|meter|nobr|noembed|noframes|optgroup|output|param|plaintext|progress|rb|"
     "rp|rt|rtc|ruby|samp|search|slot|track|var|wbr|xmp"
 )
-_ELEMENTS = frozenset(f"{_BLOCKS}|{_INLINE}|{_OTHER}".replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"))
+ELEMENTS = frozenset(f"{_BLOCKS}|{_INLINE}|{_OTHER}".replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"))
 # Attributes without a value. Others have an equals sign, or the hyphen of a framework's attribute (data-v-1a2b).
 _FLAGS = (
     "allowfullscreen|alt|async|autofocus|autoplay|checked|class|compact|controls|defer|disabled|download|hidden|href|id|"
@@ -250,14 +250,14 @@ def _escape_prose(html: str) -> str:
     doubtful = {tag for tag in set(_DOUBTFUL.findall(html)) if _is_prose(*tag)}
     if doubtful:
         closed = {name.lower() for name in _CLOSED.findall(html)}
-        doubtful = {(name, rest) for name, rest in doubtful if name.lower() in _ELEMENTS or name.lower() not in closed}
+        doubtful = {(name, rest) for name, rest in doubtful if name.lower() in ELEMENTS or name.lower() not in closed}
     if not doubtful:
         return html
     return _DOUBTFUL.sub(lambda tag: f"&lt;{tag[0][1:]}" if tag.groups() in doubtful else tag[0], html)
 
 
 def _is_prose(name: str, rest: str) -> bool:
-    if name.lower() in _ELEMENTS:
+    if name.lower() in ELEMENTS:
         return _HAS_FLAG.match(rest) is None
     return "-" not in name and ":" not in name
 

@@ -67,8 +67,8 @@ are filled, the fullest text counts; for other fields the first filled one does.
 
 # What other names mean, the likeliest first: English, then German, French, Spanish, Italian, Portuguese.
 _MEANINGS = {
-    "id": "id guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid artikelnr "
-    "artikelnummer identifiant identificador identificativo",
+    "id": "id idstr guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid "
+    "artikelnr artikelnummer identifiant identificador identificativo",
     "title": "title headline headlinemain headlinetext heading webtitle articletitle newstitle posttitle storytitle "
     "maintitle subject titel uberschrift ueberschrift schlagzeile titre titulo titular encabezado titolo manchete name",
     "source": "source sourceurl sourcedomain sourcename cleanurl domain hostname host site sitename website origin "
@@ -100,7 +100,7 @@ _OTHER_TEXT = re.compile(
 _TRANSLATED = re.compile(r"[a-z]{2}[-_]|.*[-_][a-z]{2}\Z")  # such as en-content, beside the content of the publisher
 WRAPPERS = frozenset(
     ("article", "attributes", "data", "doc", "document", "entry", "fields", "item", "news", "node", "payload", "post",
-    "properties", "record", "_source", "story")
+    "properties", "record", "_source", "story", "tweet")
 )  # fmt: skip
 """Objects that may wrap the fields of an item. Such a field is called `data.title`, whether it is nested or flat."""
 LISTS = frozenset(

@@ -119,6 +119,16 @@ def test_rows_are_numbered_as_a_spreadsheet_does_and_keep_their_bytes(tmp_path: 
         ("a.tsv", b"N1\tThe story\thttps://elm.example/1\n", [["N1", "The story", "https://elm.example/1"]], "n3"),
         ("a.csv", b"id;title\n1;'Open; yes'\n2;'Shut; it; is'\n", [["1", "Open; yes"], ["2", "Shut; it; is"]], ""),
         ("a.csv", b"id,text,text\n1,Open,Shut\n", [["1", "Open", "Shut"]], "text_2"),
+        ("a.csv", b"# of the wire\n#\nid,title\n1,Open\n", [["1", "Open"]], "begins with 2 lines"),
+        (
+            "a.csv",
+            b'News of 2024\nMade: now\n\nid;title;text\n1;Open;"a; b"\n',
+            [["1", "Open", "a; b"]],
+            "News of 2024",
+        ),
+        ("a.csv", b"News of 2024,,\n,,\nid,title,text\n1,Open,x\n", [["1", "Open", "x"]], "begins with 2 lines"),
+        ("a.csv", b"#id,title\n1,Open\n", [["1", "Open"]], ""),
+        ("a.csv", b"id,title,source\n1,Open,nan\n2,NULL,\\N\n", [["1", "Open"], ["2"]], ""),
         ("a.csv", f"id;title\n1;{RUSSIAN}\n".encode("cp1251"), [["1", RUSSIAN]], "1251"),
     ],
 )
@@ -130,6 +140,18 @@ def test_how_a_table_is_written_is_found_out_and_said(
     assert [list(json.loads(line.value).values()) for line in reader] == rows
     assert note in "".join(reader.notes)
     assert bool(note) == bool(reader.notes)
+
+
+def test_a_header_within_a_table_is_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV + CSV)
+    faults = [line.fault for line in LineReader([str(tmp_path / "a.csv")])]
+    assert [fault.detail if fault else "" for fault in faults] == [
+        "",
+        "",
+        "the header again, as of files that were joined",
+        "",
+        "",
+    ]
 
 
 def test_one_bad_file_does_not_end_the_run_over_a_directory(tmp_path: Path) -> None:
