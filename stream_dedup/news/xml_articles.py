@@ -17,9 +17,8 @@ from stream_dedup.news.repair import local_name
 
 _DEEPEST = 4
 # Tags within a text. The others of HTML are structure in XML of no known kind.
-_MARKUP = ELEMENTS - set(
-    ["article", "body", "data", "head", "html", "link", "section", "source", "summary", "time", "title"]
-)
+_STRUCTURE = "article body data head html link section source summary time title"
+_MARKUP = ELEMENTS - {*_STRUCTURE.split()}
 
 
 def articles_in(roots: Sequence[Any]) -> list[Any]:
