@@ -33,6 +33,7 @@ from stream_dedup.batch.inputs import (
     Row,
     SourceRow,
     recognise,
+    refuse,
     unpacked,
 )
 from stream_dedup.batch.json_files import json_rows
@@ -223,6 +224,7 @@ class LineReader:
         chunks = counted()
         begin = begin_of(chunks) if by_head is None else b""
         chunks = chain([begin], chunks) if begin else chunks
+        refuse(name, begin)
         if is_tar(begin):
             return self._members(name, file, chunks)
         file_format = self.file_format or by_head or format_of(path)

@@ -30,7 +30,6 @@ NO_VALUES = frozenset(
     "NaT", "nil", "\\N", "-", "--"),
 )  # fmt: skip
 """What tools write for a missing value: mostly those that pandas reads as missing, and MySQL's."""
-LONGEST_NO_VALUE = max(map(len, NO_VALUES))
 
 # Nothing else shows that digits are a date, so they count only from March 1973 (calendar digits from 1970) to the end
 # of 2049. In this range counts of s, ms, µs and ns since 1970 do not overlap.
@@ -160,7 +159,8 @@ def _of_number(number: int | float) -> int:
     digits = str(int(number))
     if number == int(number) and _CALENDAR.match(digits):  # not 1976, of which twelve digits could be the milliseconds
         return _of_digits(digits)
-    if any(_FIRST_TICK <= number / _TICKS_A_SECOND - epoch < _END for epoch in _TICK_EPOCHS):
+    ticks = number // _TICKS_A_SECOND if number >= _UNITS[-1][0] else 0
+    if ticks and any(_FIRST_TICK <= ticks - epoch < _END for epoch in _TICK_EPOCHS):
         raise ValueError(TICKS)
     for lowest, highest, multiply, divide in _UNITS:
         if lowest <= number < highest:

@@ -17,7 +17,7 @@ from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner, from_base64
-from stream_dedup.news.dates import LONGEST_NO_VALUE, NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
+from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, Values, names_in, paths_of
 from stream_dedup.news.formats import Headers, Opener, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
@@ -137,13 +137,14 @@ class Decoder:
                 own_id, source, url, published, bits = values
             else:
                 own_id, headline, body, source, url, published = values
-            name = _text_of("id", own_id) or name or f"{partition}:{offset}"
+            own_id = _text_of("id", own_id)
+            name = (own_id if own_id not in NO_VALUES else "") or name or f"{partition}:{offset}"
             if self._is_given:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
                 record.decode()  # a name that is not UTF-8 was skipped like an unknown one, and here it is the cause
                 raise BadItem("empty", WORDLESS if shape == TEXT else self._nothing_found(record, value))
-            title, text = self._clean(_text_of("title", headline), _text_of("text", body))
+            title, text = self._clean(_prose_of("title", headline), _prose_of("text", body))
             site, host = origin_of(_text_of("source", source))
             if not site:
                 site, host = origin_of(_text_of("url", url), is_url=True)
@@ -253,12 +254,17 @@ def _text_of(name: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        if len(value) <= LONGEST_NO_VALUE and value in NO_VALUES:
-            return ""
-        return value if " " in value or name not in ("title", "text") else from_base64(value)
+        return value
     if name == "id" and isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
         return str(int(value))  # 17283.0 comes of tables with missing ids
     raise BadItem("type", name)  # `Decoder._not_plain` explains it
+
+
+def _prose_of(name: str, value: Any) -> str:
+    if type(value) is str and " " in value:  # neither a missing value nor Base64
+        return value
+    text = _text_of(name, value)
+    return "" if text in NO_VALUES else from_base64(text)
 
 
 def fingerprint_of(value: Any) -> int:
@@ -298,6 +304,7 @@ _INNER = re.compile(
 _OPAQUE = frozenset(
     ("news.google.com", "feedproxy.google.com", "feeds.feedburner.com", "t.co", "bit.ly", "news.url.google.com")
 )
+_NO_SOURCES = frozenset(value.lower() for value in NO_VALUES)
 # Further characters of a source do not count. A host name has at most 253, and a URL begins with its host.
 _LONGEST_SOURCE = 300
 
@@ -331,6 +338,8 @@ def origin_of(source: str, *, is_url: bool = False) -> tuple[str, str]:
 # A large feed has about this many hosts; a lookup in the public suffix list takes about 20 µs.
 @lru_cache(maxsize=65536)
 def _origin_of(text: str, is_url: bool) -> tuple[str, str]:
+    if text in _NO_SOURCES:
+        return "", ""
     if inner := _INNER.match(text):
         text = unquote(text[inner.end() :])
         text = text if "://" in text else f"https://{text}"

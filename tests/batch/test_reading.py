@@ -192,6 +192,13 @@ def test_a_broken_line_costs_only_itself(tmp_path: Path, first: bytes) -> None:
         ("a.jsonl", bz2.compress(WHOLE), "bzip2 -dc"),
         ("a.jsonl", lzma.compress(WHOLE), "xz -dc"),
         ("a.jsonl", b"PK\x03\x04" + WHOLE, "unzip -p .* or save it as CSV"),
+        ("a.warc", b"WARC/1.0\r\n", "a WARC file, .* pip install warcio"),
+        ("a.warc.gz", gzip.compress(b"WARC/1.0\r\n"), "a WARC file, "),
+        (
+            "a.jsonl",
+            b"From news@elm.example Mon Jan  1 12:00:00 2024\nSubject: T\n\nBody\n",
+            "a mailbox .* mailbox.mbox",
+        ),
         ("a.csv", CSV + b'3,"open,x\n4,b,c\n', r"a\.csv:5: the row that begins here is not valid CSV"),
         ("a.csv", CSV + b'3,"a"b,c\n', r"a\.csv:5: .*doubled"),
         ("a.csv", b'{"id": 1, "title": "x"}\n', "holds JSON, not CSV"),
