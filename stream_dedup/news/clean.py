@@ -103,7 +103,7 @@ _UNSEEN_PART = re.compile(r"<(script|style|template|noscript|svg)\b(?:.*?</\1\s*
 _TAG = re.compile(r"<[a-zA-Z/!?][^<>]*+>?")
 
 
-_MOST_ESCAPES = 4  # one by each program on the way of a text
+_MOST_ESCAPES = 3  # one by each program on the way of a text
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]\s*+){16,}+=?\s*+=?\s*+")
 _SURELY_BASE64 = 200  # characters: no word and no address without other marks is as long
 
@@ -136,15 +136,22 @@ def _plain(text: str) -> str:
     if is_html(text):
         text = text_of_html(text)
     elif "&" in text:
-        text = more = decode_entities(text)
-        for count in range(_MOST_ESCAPES):  # HTML that was escaped again on its way into the feed
-            if is_html(more) and (not count or "</" in more):  # a comment alone may be an editor's slip
-                text = text_of_html(more)
-                break
-            if "&lt;" not in more and "&amp;" not in more:
-                break
-            more = decode_entities(more)
+        text = decode_entities(text)
+        if is_html(text):  # HTML that was escaped a second time on its way into the feed
+            text = text_of_html(text)
+        elif "&" in text:
+            text = _unescaped(text)
     return _links(text)
+
+
+def _unescaped(text: str) -> str:
+    """Return the text of HTML that was escaped still more often, else the text. A comment may be an editor's slip."""
+    more = text
+    for _ in range(_MOST_ESCAPES):
+        more = decode_entities(more)
+        if "</" in more and is_html(more):
+            return text_of_html(more)
+    return text
 
 
 def _links(text: str) -> str:

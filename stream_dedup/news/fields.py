@@ -29,7 +29,7 @@ Values = tuple[Any, ...]
 # Objects and lists in a member that is decoded. A field has some dozen. The smallest take two bytes, and a hundred when
 # they are decoded: a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
-_CLOSING = frozenset("]}")  # the end of NewsAPI's note, and of an object or list in a string
+_CLOSING = "]}"  # the end of NewsAPI's note, and of an object or list in a string
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _DECODE_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
