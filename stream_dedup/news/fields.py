@@ -264,7 +264,7 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
                 nodes.append((text, name))
                 continue
             value = None if is_nodes and text is value else text
-        elif type(value) is not str or value.endswith(_CLOSING):
+        if type(value) is not str or value.endswith(_CLOSING):
             value = plain_value(field, value)
         if isinstance(value, (dict, list)):
             not_plain = not_plain if not_plain[1] or not value else (value, name)

@@ -15,7 +15,8 @@ from tests.batch.feed import line, numbered, prose, rows, write
 
 def entry(guid: str, number: int, site: str = "elm.example", more: str = "") -> bytes:
     """The article `number` under a guid."""
-    return line(guid, prose(-number - 1, 8), f"{prose(number)} {more}", number / 60, source=site)
+    text = prose(number)
+    return line(guid, " ".join(text.split()[:8]), f"{text} {more}", number / 60, source=site)
 
 
 ARTICLES = 40
