@@ -87,7 +87,7 @@ class Corpus:
     """
 
     def __init__(self, scheme: Scheme, arrays: Arrays, blocks: Sequence[int]) -> None:
-        self._is_exact = scheme.is_exact
+        self._has_bodies = scheme.has_bodies
         self.hamming = scheme.settings.hamming
         self._table_of = np.array(scheme.table_of[:-1])
         self.tables = int(self._table_of[-1]) + 1
@@ -99,7 +99,7 @@ class Corpus:
         """The fingerprints of rows, without their keys."""
         no_keys = np.empty((len(rows), 0), np.uint32)
         words = word_sets(self._slices(rows, "words"))
-        bodies = self._slices(rows, "bodies") if self._is_exact else []
+        bodies = self._slices(rows, "bodies") if self._has_bodies else []
         parts = {name: self._slices(rows, name) for name in PARTS if with_texts}
         texts = joined_texts(self._arrays["headlines"][rows], parts) if with_texts else None
         return Fingerprints(self.signatures(rows), no_keys, words, self.hamming, bodies, texts)

@@ -170,6 +170,21 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 _UNREADABLE = {
     BZIP2: ("packed with bzip2", "unpack it in a pipe: bzip2 -dc FILE | stream-dedup ... -"),
     XZ: ("packed with xz", "unpack it in a pipe: xz -dc FILE | stream-dedup ... -"),
+    b"WARC/": (
+        "a WARC file",
+        "make JSON Lines of it, and set [item] markup = 'page': pip install warcio; python3 -c \"import json, sys; "
+        "from warcio import ArchiveIterator as A; [print(json.dumps({'id': h('WARC-Target-URI'), 'url': "
+        "h('WARC-Target-URI'), 'published': h('WARC-Date'), 'text': r.content_stream().read().decode('utf-8', "
+        "'replace')})) for r in A(open(sys.argv[1], 'rb')) if r.rec_type in ('response', 'conversion') for h in "
+        '[r.rec_headers.get_header]]" FILE > OTHER.jsonl',
+    ),
+    b"From ": (
+        "a mailbox (mbox)",
+        'make JSON Lines of it: python3 -c "import email, email.policy, json, mailbox, sys; [print(json.dumps({'
+        "'id': m['message-id'], 'title': m['subject'], 'source': m['from'].addresses[0].domain, 'published': m['date'],"
+        " 'text': m.get_body(('plain', 'html')).get_content()})) for m in mailbox.mbox(sys.argv[1], lambda f: "
+        'email.message_from_binary_file(f, policy=email.policy.default))]" FILE > OTHER.jsonl',
+    ),
     ZIP: ("a zip archive or a spreadsheet", "unpack it (unzip -p FILE | stream-dedup ... -) or save it as CSV (UTF-8)"),
 }
 
@@ -191,11 +206,16 @@ def packing_of(path: str | Path) -> Packing | None:
     return Packing(suffix) if suffix in list(Packing) else None
 
 
-def recognise(path: str, head: bytes) -> Packing | None:
-    """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
+def refuse(path: str, head: bytes) -> None:
+    """Raise InputError, which names the cure, if an input begins like one that cannot be read."""
     for magic, (what, cure) in _UNREADABLE.items():
         if head.startswith(magic):
             raise InputError(f"{path} is {what}, which cannot be read; {cure}")
+
+
+def recognise(path: str, head: bytes) -> Packing | None:
+    """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
+    refuse(path, head)
     if head.startswith(GZIP):
         return Packing.GZIP
     if head.startswith(ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):

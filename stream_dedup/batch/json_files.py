@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,11 @@ from stream_dedup.surrogates import lone_in, tolerant, without_lone
 _OPEN = (b"{", b"[", b",")
 _CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
 _MOST_NAMED = 8  # lists that a note names
+_ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{[^{}]*\}\s*\}\s*$', re.MULTILINE)
+# The begin of a script that holds JSON: an assignment (an archive of Twitter), a module, or a call (JSONP).
+_SCRIPT = re.compile(
+    rb"[\s;]*(?:/\*\*/\s*)?(?:export\s+default\s+|(?:(?:var|let|const)\s+)?[A-Za-z_$][\w.$\[\]\"']{0,200}\s*(?:=\s*|\(\s*))(?=[\[{])"
+)
 _DECODE = tolerant(msgspec.json.decode)
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
@@ -37,20 +42,43 @@ _NAMES = frozenset(
 
 def json_rows(input: Input) -> Iterator[Row]:
     """The lines of JSON Lines; or the items of JSON or XML documents, if the first line shows these."""
+    head = b""
     if not input.is_declared:
-        head = b""
         while len(head) < CHUNK and b"\n" not in head.lstrip(LEAD) and (chunk := next(input.chunks, b"")):
             head += chunk
         input = input._replace(chunks=chain([head], input.chunks))
         if head.lstrip(LEAD).startswith(b"<"):
             return xml_files.xml_rows(input)
+        if (script := _SCRIPT.match(head)) is not None:
+            head = _whole(input)[script.end() :].rstrip(b"; )\r\n\t")
+            input.note(f"is a script: what it assigns is read, without {script[0].decode(errors='replace').strip()!r}")
+            return _rows(input, [head])
         if (rows := _document_rows(input, head)) is not None:
             return rows
     lines = input.lines()
+    if _ACTION.match(head.lstrip(LEAD)):
+        input.note("is a bulk request of Elasticsearch: the _id of an action is that of the document in the next line")
+        return map(input.row, _bulk(lines))
     if not input.is_declared:
         cure = "say --format csv" if input.name == STDIN_NAME else "give it the suffix .csv"
         lines = check_json_lines(input.name, cure, lines)
     return (Row(line, None, line.fault if isinstance(line, CutLine) else None) for line in lines)
+
+
+def _bulk(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Give each document of a bulk request the id of its action, whose own line becomes blank."""
+    action: dict[str, Any] = {}
+    for line in lines:
+        match = _ACTION.match(line)
+        if match and match[1] != b"delete":
+            action = {}
+            with suppress(*_MALFORMED):
+                action = next(iter(_DECODE(line).values()))
+            yield b""
+            continue
+        name = action.get("_id")
+        yield b'{"_id":%s,%s' % (msgspec.json.encode(name), line[1:]) if name and line.startswith(b"{") else line
+        action = {}
 
 
 def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[bytes]:

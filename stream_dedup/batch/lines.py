@@ -20,6 +20,7 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 import zstandard
 
+from stream_dedup.batch.archives import begin_of, is_tar, members_of
 from stream_dedup.batch.avro_files import avro_rows
 from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import (
@@ -32,6 +33,7 @@ from stream_dedup.batch.inputs import (
     Row,
     SourceRow,
     recognise,
+    refuse,
     unpacked,
 )
 from stream_dedup.batch.json_files import json_rows
@@ -205,22 +207,11 @@ class LineReader:
         name, taken = _display_name(path), 0
         packing = recognise(name, head)
         by_head = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
-        file_format = self.file_format or by_head or format_of(path)
-        read, magic = READERS[file_format]
-        if by_head is not (file_format if magic else None):
-            raise InputError(
-                f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, an Avro file "
-                "with Obj, any other with neither; and these two are never packed again"
-            )
+        source = self._unpacked(name, chain([head], iter(lambda: file.read(CHUNK), b"")), packing)
 
-        def chunks() -> Iterator[bytes]:
+        def counted() -> Iterator[bytes]:
             nonlocal taken
-            unpacked = self._unpacked(name, file, head, packing)
-            first = next(unpacked, b"")
-            if encoding := wide_encoding(first):
-                self._note(name, f" is {encoding.upper()}, and read as UTF-8")
-                unpacked, first = iterencode(iterdecode(chain([first], unpacked), encoding, "replace"), "utf-8"), b""
-            for chunk in chain([first] if first else [], unpacked):
+            for chunk in source:
                 taken += len(chunk)
                 yield chunk
 
@@ -229,19 +220,57 @@ class LineReader:
             self._bytes_of_input = lambda: int(share * size)
 
         self._bytes_of_input = file.tell if file.seekable() else lambda: taken
-        is_declared = self.file_format is not None
-        note = partial(self._note, f"{name} ")
+        chunks = counted()
+        begin = begin_of(chunks) if by_head is None else b""
+        chunks = chain([begin], chunks) if begin else chunks
+        refuse(name, begin)
+        if is_tar(begin):
+            return self._members(name, file, chunks)
+        file_format = self.file_format or by_head or format_of(path)
+        read, magic = READERS[file_format]
+        if by_head is not (file_format if magic else None):
+            raise InputError(
+                f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, an Avro file "
+                "with Obj, any other with neither; and these two are never packed again"
+            )
+        return read(self._input_of(name, file_format, file, chunks)._replace(report=report))
+
+    def _members(self, name: str, file: BinaryIO, chunks: Iterator[bytes]) -> Iterator[Row]:
+        """The rows of the files of a tar archive. Like one of several inputs, each may fail."""
+        self._note(name, " is a tar archive, and its files are read one after another")
+        for member, content in members_of(name, chunks):
+            try:
+                head = next(content, b"")
+                packing, file_format = recognise(member, head), self.file_format or format_of(member)
+                if READERS[file_format][1]:
+                    raise InputError(f"{member} is read only as a file of its own; unpack the archive: tar -xf FILE")
+                source = self._unpacked(member, chain([head], content), packing)
+                yield from READERS[file_format][0](self._input_of(member, file_format, file, source))
+            except InputError as error:
+                self._note(f"one file is not read to its end: {error}")
+                yield Row(b"", None, BadItem("input", str(error)))
+
+    def _input_of(self, name: str, file_format: FileFormat, file: BinaryIO, source: Iterator[bytes]) -> Input:
+        def chunks() -> Iterator[bytes]:
+            first = next(source, b"")
+            if encoding := wide_encoding(first):
+                self._note(name, f" is {encoding.upper()}, and read as UTF-8")
+                yield from iterencode(iterdecode(chain([first], source), encoding, "replace"), "utf-8")
+            else:
+                yield from chain([first] if first else [], source)
+
+        is_declared, note = self.file_format is not None, partial(self._note, f"{name} ")
         query = query_of(self.query) if self.query else None
-        return read(Input(name, file_format, is_declared, file, chunks(), self.most, report, note, query))
+        return Input(name, file_format, is_declared, file, chunks(), self.most, note=note, query=query)
 
     def _note(self, *words: str) -> None:
         text = "".join(words)
         if text not in self.notes:
             self.notes.append(text)
 
-    def _unpacked(self, name: str, file: BinaryIO, head: bytes, packing: Packing | None) -> Iterator[bytes]:
+    def _unpacked(self, name: str, chunks: Iterator[bytes], packing: Packing | None) -> Iterator[bytes]:
         try:
-            yield from unpacked(chain([head], iter(lambda: file.read(CHUNK), b"")), packing)
+            yield from unpacked(chunks, packing)
         except EOFError:
             raise InputError(f"{name} is cut short: its packed data end too early, after line {self._number}") from None
         except (OSError, zlib.error, zstandard.ZstdError) as error:

@@ -18,17 +18,19 @@ import re
 from codecs import BOM_UTF8, iterdecode
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import StringIO
-from itertools import chain, islice, product
+from itertools import chain, islice, product, repeat
 from typing import Any, NamedTuple
 
 import msgspec
 
 from stream_dedup.batch.inputs import CHUNK, KEPT, CsvRow, CutLine, Input, ParquetRow, Row, too_large
 from stream_dedup.errors import BadItem, ConfigError, InputError
+from stream_dedup.news.dates import NO_VALUES
 from stream_dedup.news.names import FIELDS, meant_by
 from stream_dedup.news.repair import guessed_encoding
-from stream_dedup.phrases import install_command
+from stream_dedup.phrases import counted, install_command
 
 # -- delimiter, quotes, header ---------------------------------------------------------------------------------------
 
@@ -41,6 +43,7 @@ _SENTENCE = re.compile(r"https?://.*|.{60,}", re.DOTALL)
 _NUMBER = re.compile(r"[\d\s.,:/+-]*\d[\d\s.,:/+-]*")
 # What is looked at of a table: all combinations take some 20 ms.
 _SAMPLE_ROWS, _SAMPLE_CHARACTERS = 1000, 2**16
+_MOST_PREAMBLE = 20  # lines before a header
 _MOST_WORDS = 3  # of a column's name
 
 
@@ -92,6 +95,24 @@ def _fit(sample: str, delimiter: str, quoting: Quoting) -> tuple[float, int]:
     return (sizes.count(sizes[0]) / len(sizes), sizes[0]) if sizes and sizes[0] > 1 else (0.0, 0)
 
 
+def _preamble(sample: str, delimiters: str) -> int:
+    """The number of lines before the header: comments, or a title of fewer cells. Names of the header must be known.
+
+    >>> _preamble("# made by hand\\nid,title\\n1,Open", ","), _preamble("News, 2024\\n\\nid,title,text\\n1,Open,x", ",")
+    (1, 2)
+    """
+    lines = sample[:_SAMPLE_CHARACTERS].splitlines(keepends=True)[:_SAMPLE_ROWS]
+    for count, line in enumerate(lines[:_MOST_PREAMBLE]):
+        rest = "".join(lines[count:])
+        delimiter, quoting = dialect_of(rest, delimiters)
+        cells = [cell.strip("# ") for cell in next(csv.reader([line], delimiter=delimiter), [])]
+        is_known = _is_known(cells)
+        is_title = sum(map(bool, cells)) < 2 or (line.startswith("#") and not is_known)
+        if not is_title and (is_known or not count) and _fit(rest, delimiter, quoting)[0] >= _MOST_FIT:
+            return count
+    return 0
+
+
 def names_columns(cells: Sequence[str]) -> bool:
     """Whether a first row names the columns: one of them is known, or none looks like data.
 
@@ -102,7 +123,11 @@ def names_columns(cells: Sequence[str]) -> bool:
     if any(_SENTENCE.fullmatch(name) for name in names):
         return False
     short = [name for name in names if len(name.split()) <= _MOST_WORDS]
-    return any(meant_by(short, field) for field in FIELDS) or not any(_NUMBER.fullmatch(name) for name in names)
+    return _is_known(short) or not any(_NUMBER.fullmatch(name) for name in names)
+
+
+def _is_known(names: Sequence[str]) -> bool:
+    return any(meant_by(names, field) for field in FIELDS)
 
 
 # -- CSV and TSV -------------------------------------------------------------------------------------------
@@ -138,7 +163,14 @@ def csv_rows(input: Input) -> Iterator[Row]:
         delimiters, first, start = named[1].decode(), next(lines, b""), start + 1
         yield Row(b"")
         sample = sample.partition(b"\n")[2]
-    delimiter, quoting = dialect_of(sample.decode("utf-8", "replace"), delimiters)
+    text = sample.decode("utf-8", "replace")
+    if count := _preamble(text, delimiters):
+        shown = first[:60].decode(errors="replace")
+        input.note(f"begins with {counted(count, 'line')} before the names of its columns: {shown}")
+        start, text = start + count, "".join(text.splitlines(keepends=True)[count:])
+        yield from repeat(Row(b""), count)
+        first = next(islice(lines, count - 1, None), b"")
+    delimiter, quoting = dialect_of(text, delimiters)
     raw = bytearray()  # the lines of the row that is read; a list of them takes a hundred bytes a line to join
     cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
 
@@ -154,20 +186,22 @@ def csv_rows(input: Input) -> Iterator[Row]:
 
     csv.field_size_limit(input.most)
     reader = csv.reader(texts(), delimiter=delimiter, strict=True, skipinitialspace=True, **quoting._asdict())
-    names, header, at = list[str](), b"", start
+    names, header, at, head = list[str](), b"", start, list[str]()
     try:
         for cells in reader:
             bytes_of_row = bytes(raw[:-1])
             raw.clear()
             if not names and names_columns(cells):
-                names, header = _header(input, start, cells), bytes_of_row
+                names, header, head = _header(input, start, cells), bytes_of_row, cells
                 yield Row(b"", CsvRow(input.file_format, header, b""))
             else:
                 if not names:
                     names = [f"column{number}" for number in range(1, len(cells) + 1)]
                     input.note(f"has no header, as its first row looks like data: its columns are {', '.join(names)}")
                 source_row = CsvRow(input.file_format, header, bytes_of_row)
-                yield Row(cut, source_row, cut.fault) if cut is not None else _csv_row(names, cells, source_row)
+                again = BadItem("row", "the header again, as of files that were joined") if cells == head else None
+                fault = cut.fault if cut is not None else again
+                yield Row(cut or header, source_row, fault) if fault else _csv_row(names, cells, source_row)
             at = start + reader.line_num
     except csv.Error as error:
         raise InputError(
@@ -184,7 +218,7 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
         fault = BadItem("row", f"a row of {len(cells)} cells under a header of {len(names)}")
     else:
         try:
-            fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
+            fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell and cell not in NO_VALUES}
             return Row(msgspec.json.encode(fields), source_row)
         except UnicodeEncodeError:
             pass
@@ -280,11 +314,19 @@ def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
         # Nanoseconds need pandas as Python objects; an item's date needs milliseconds.
         column.cast(arrow.timestamp("us", column.type.tz), safe=False)
         if arrow.types.is_timestamp(column.type) and column.type.unit == "ns"
-        else column
+        else _as_text(arrow, column)
         for column in batch.columns
     ]
     for fields in arrow.record_batch(columns, names=batch.schema.names).to_pylist():
         yield msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+
+
+def _as_text(arrow: Any, column: Any) -> Any:
+    """A column of bytes as text if all of them are UTF-8, as old writers store text; any other column as it is."""
+    if arrow.types.is_binary(column.type) or arrow.types.is_large_binary(column.type):
+        with suppress(arrow.ArrowInvalid):
+            return column.cast(arrow.large_string())
+    return column
 
 
 def _batch_size(arrow: Any, parquet: Any, table: Any, group: int, input: Input) -> int:

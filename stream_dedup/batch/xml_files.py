@@ -12,7 +12,7 @@ import msgspec
 
 from stream_dedup.batch.inputs import KEPT, LEAD, Input, Row
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.xml import OPML, entries
+from stream_dedup.news.xml import NO_NEWS, OPML, entries
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""
@@ -29,15 +29,18 @@ _GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
 
 
 def xml_rows(input: Input) -> Iterator[Row]:
-    """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row."""
-    for document in _documents(input.name, input.chunks):
+    """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row.
+
+    Raises InputError for a list of feeds, and where the first document is no news.
+    """
+    for count, document in enumerate(_documents(input.name, input.chunks)):
         if document.lstrip(LEAD).startswith(b"{"):
             yield Row(document)
             continue
         try:
             values = [msgspec.json.encode(entry) for entry in entries(document, note=input.note)]
         except BadItem as bad:
-            if bad.detail == OPML:
+            if bad.detail == OPML or (bad.detail.endswith(NO_NEWS) and not count):
                 raise InputError(f"{input.name}: {bad.detail}") from None
             yield Row(document[:KEPT], None, bad)
         else:

@@ -14,14 +14,16 @@ ACL 2021). writing.py then undoes what is not the author's: links in the text, a
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from html import unescape
 from html.entities import html5
 
 from selectolax.lexbor import LexborHTMLParser
 
-from stream_dedup.errors import ConfigError
+from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.writing import as_written
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import ItemSettings
@@ -63,7 +65,7 @@ _OTHER = (
     "image|keygen|listing|map|marquee|math|menu|meter|nobr|noembed|noframes|optgroup|output|param|plaintext|progress|rb|"
     "rp|rt|rtc|ruby|samp|search|slot|track|var|wbr|xmp"
 )
-_ELEMENTS = frozenset(f"{_BLOCKS}|{_INLINE}|{_OTHER}".replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"))
+ELEMENTS = frozenset(f"{_BLOCKS}|{_INLINE}|{_OTHER}".replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"))
 # Attributes without a value. Others have an equals sign, or the hyphen of a framework's attribute (data-v-1a2b).
 _FLAGS = (
     "allowfullscreen|alt|async|autofocus|autoplay|checked|class|compact|controls|defer|disabled|download|hidden|href|id|"
@@ -116,6 +118,11 @@ _UNSEEN_PART = re.compile(r"<(script|style|template|noscript|svg)\b(?:.*?</\1\s*
 _TAG = re.compile(r"<[a-zA-Z/!?][^<>]*+>?")
 
 
+_MOST_ESCAPES = 3  # one by each program on the way of a text
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]\s*+){16,}+=?\s*+=?\s*+")
+_SURELY_BASE64 = 200  # characters: no word and no address without other marks is as long
+
+
 class Cleaner:
     """Removes markup as `item.markup` says.
 
@@ -149,7 +156,19 @@ def _plain(text: str) -> str:
         text = decode_entities(text)
         if is_html(text):  # HTML that was escaped a second time on its way into the feed
             text = text_of_html(text)
+        elif "&" in text:
+            text = _unescaped(text)
     return _links(text)
+
+
+def _unescaped(text: str) -> str:
+    """Return the text of HTML that was escaped still more often, else the text. A comment may be an editor's slip."""
+    more = text
+    for _ in range(_MOST_ESCAPES):
+        more = decode_entities(more)
+        if "</" in more and is_html(more):
+            return text_of_html(more)
+    return text
 
 
 def _links(text: str) -> str:
@@ -196,6 +215,30 @@ def article_extractor(wanted_by: str) -> Callable[[str], str]:
     return article
 
 
+def from_base64(text: str) -> str:
+    """Decode a text that is Base64 of a text, as queues have it; return any other as it is. O(length).
+
+    Sixteen letters that are a word give printable UTF-8 with a space or another script once in a million words.
+
+    >>> from_base64("RWxtIGJyaWRnZSBjbG9zZXMh"), from_base64("Internationalization")
+    ('Elm bridge closes!', 'Internationalization')
+
+    Raises BadItem for a long one of something else, such as compressed text.
+    """
+    if _BASE64.fullmatch(text):
+        with suppress(ValueError):
+            held = b64decode("".join(text.split()), validate=True)
+            try:
+                words = held.decode()
+            except UnicodeDecodeError:
+                if len(text) >= _SURELY_BASE64:
+                    raise BadItem("encoding", "the text is Base64 of no UTF-8; publish the text itself") from None
+                return text
+            if (" " in words or not words.isascii()) and "".join(words.split()).isprintable():
+                return words
+    return text
+
+
 def is_html(text: str) -> bool:
     """Whether a text contains HTML and not just a "<". O(length); texts without "<" cost one search.
 
@@ -231,14 +274,14 @@ def _escape_prose(html: str) -> str:
     doubtful = {tag for tag in set(_DOUBTFUL.findall(html)) if _is_prose(*tag)}
     if doubtful:
         closed = {name.lower() for name in _CLOSED.findall(html)}
-        doubtful = {(name, rest) for name, rest in doubtful if name.lower() in _ELEMENTS or name.lower() not in closed}
+        doubtful = {(name, rest) for name, rest in doubtful if name.lower() in ELEMENTS or name.lower() not in closed}
     if not doubtful:
         return html
     return _DOUBTFUL.sub(lambda tag: f"&lt;{tag[0][1:]}" if tag.groups() in doubtful else tag[0], html)
 
 
 def _is_prose(name: str, rest: str) -> bool:
-    if name.lower() in _ELEMENTS:
+    if name.lower() in ELEMENTS:
         return _HAS_FLAG.match(rest) is None
     return "-" not in name and ":" not in name
 

@@ -23,7 +23,13 @@ NOT_A_DATE = "not a date"
 OUT_OF_RANGE = "out of range"
 AMBIGUOUS = "day or month first"
 UNKNOWN_ZONE = "unknown time zone"
-REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE)
+TICKS = "ticks of .NET or Windows, or nanoseconds of 1974 or 1990"
+REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE, TICKS)
+NO_VALUES = frozenset(
+    ("nan", "NaN", "NAN", "-nan", "-NaN", "None", "none", "null", "NULL", "Null", "N/A", "n/a", "#N/A", "NA", "<NA>",
+    "NaT", "nil", "\\N", "-", "--"),
+)  # fmt: skip
+"""What tools write for a missing value: mostly those that pandas reads as missing, and MySQL's."""
 
 # Nothing else shows that digits are a date, so they count only from March 1973 (calendar digits from 1970) to the end
 # of 2049. In this range counts of s, ms, µs and ns since 1970 do not overlap.
@@ -35,8 +41,8 @@ _UNITS = (  # (from, to, multiplier, divisor)
 )  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
-# Digits of a calendar date with minutes. As a number they could also be milliseconds in 1976, so only a string counts.
-_MINUTES = 12
+# Tenths of microseconds since the year 1 (.NET) or 1601 (Windows' FILETIME): s from there to 1970. The range of news.
+_TICK_EPOCHS, _TICKS_A_SECOND, _FIRST_TICK = (62_135_596_800, 11_644_473_600), 10**7, 631_152_000  # 1990
 _MOST_DIGITS = 20  # int() refuses thousands of digits
 # RFC 2822, the form of most feeds. Reading it by its parts would take ten times as long.
 _RFC = re.compile(
@@ -56,6 +62,9 @@ _PART = re.compile(
 )
 # An offset may be followed by its name, as in +0100 (CET), +01:00[Europe/Berlin], +0530 IST, and Go's clock m=+0.01.
 _NAME = re.compile(r"([+-]\d\d:?\d\d|Z) ?(?:[(\[].*|[A-Z]{2,5}(?: m=\S+)?\Z)")
+# Clocks with dots, behind a date; with an h; and whole hours.
+_DOTTED = re.compile(r"(?<=[\sT,])([01]?\d|2[0-4])\.([0-5]\d)(?:\.([0-5]\d)(?:[.,]\d{3,9})?)?(?![\d.]| \d{4})")
+_HOURS = re.compile(r"(?<![\d:./-])(\d\d?)(?:(?: ?h| uhr)(?: ?([0-5]\d)\b)?(?![a-z])|(?= ?[ap]\.?m\b))", re.I)
 _EAST_ASIAN = re.compile(r"(\d{4}) ?[年년] ?(\d\d?) ?[月월] ?(\d\d?) ?[日号일]?")
 _MICROSOFT = re.compile(r"/?Date\((-?\d{1,20})(?:[+-]\d{4})?\)/?\Z", re.ASCII)
 _DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")
@@ -108,7 +117,7 @@ def why_unreadable(published: Any) -> str | None:
     >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
     ('not a date', 'out of range', 'day or month first', None)
     """
-    is_missing = published is None or (isinstance(published, str) and not published.strip())
+    is_missing = published is None or (isinstance(published, str) and published.strip() in ("", *NO_VALUES))
     return None if is_missing else _read(published)[1]
 
 
@@ -128,8 +137,6 @@ def _read(published: Any) -> tuple[int, str | None]:
 
 
 def _of_text(text: str) -> int:
-    if len(text) == _MINUTES and _CALENDAR.match(text):
-        return _of_digits(text)
     if _NUMBER.match(text):
         digits = text.lstrip("+-").isdecimal()
         return _of_number(int(text) if digits and len(text) <= _MOST_DIGITS else float(text))
@@ -150,8 +157,11 @@ def _of_number(number: int | float) -> int:
     if not 0 <= number < _UNITS[-1][1]:
         raise ValueError(NOT_A_DATE if number != number else OUT_OF_RANGE)
     digits = str(int(number))
-    if number == int(number) and _CALENDAR.match(digits) and len(digits) != _MINUTES:
+    if number == int(number) and _CALENDAR.match(digits):  # not 1976, of which twelve digits could be the milliseconds
         return _of_digits(digits)
+    ticks = number // _TICKS_A_SECOND if number >= _UNITS[-1][0] else 0
+    if ticks and any(_FIRST_TICK <= ticks - epoch < _END for epoch in _TICK_EPOCHS):
+        raise ValueError(TICKS)
     for lowest, highest, multiply, divide in _UNITS:
         if lowest <= number < highest:
             return int(number * multiply) if divide == 1 else int(number // divide)
@@ -177,6 +187,7 @@ def _of_parts(text: str) -> int:
     if len(text) > _LONGEST:
         raise ValueError(NOT_A_DATE)
     text = _NAME.sub(r"\1", _EAST_ASIAN.sub(r"\1-\2-\3 ", " ".join(text.translate(_DASHES).split())))
+    text = _HOURS.sub(lambda hour: f"{hour[1]}:{hour[2] or '00'}", _DOTTED.sub(_with_colons, text))
     parts, numbers, months = dict[str, str](), list[str](), set[int]()
     for part in _PART.finditer(text):
         kind, word = part.lastgroup, part[0]
@@ -198,6 +209,10 @@ def _of_parts(text: str) -> int:
     return _after_1970(moment)
 
 
+def _with_colons(clock: re.Match[str]) -> str:
+    return ":".join(part for part in clock.groups() if part)
+
+
 def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
     """Return which kind of part a word is, and its value."""
     low = word.replace(".", "").lower()
@@ -216,7 +231,8 @@ def _foreign() -> dict[str, int | str]:
     """Return what `_ENGLISH` has for other languages, and halves of the day in scripts where they are no words, too."""
     from dateparser.languages.loader import default_loader  # takes .4 s and 20 MB, which English dates do not need
 
-    months, fillers, halves = dict[str, set[int]](), {"º", "ª", "as", "ore", "г", "года"}, dict[str, int | str]()
+    months, halves = dict[str, set[int]](), dict[str, int | str]()
+    fillers = {"º", "ª", "as", "ore", "г", "года", "uur", "godz", "hs"}
     for locale in default_loader.get_locales(languages=list(_LANGUAGES)):
         words = {
             name: [word.replace(".", "").lower() for word in locale.info.get(name, ())]

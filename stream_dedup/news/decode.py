@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.clean import Cleaner
-from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
+from stream_dedup.news.clean import Cleaner, from_base64
+from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, Values, names_in
 from stream_dedup.news.formats import Headers, Opener, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
@@ -31,6 +31,8 @@ _MOST_LISTED_NAMES = 12
 _NONE_OF = "none of the fields"
 _UNREADABLE = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 _NOTHING: Mapping[str, str] = {}
+DELETED = "deleted"
+"""The shape of a record that withdraws an item, as a change of a database does."""
 TEXT = "text"
 """The format and shape of records without fields ([item] format)."""
 
@@ -128,18 +130,23 @@ class Decoder:
             shape, values = self._read(value) if value[:1] == b"{" and not headers else ("", ())
             if not values:
                 record, shape, values, _ = self._find(value, headers)
+            if shape == DELETED:
+                own_id = dict(zip(self._read.fields, values, strict=True))["id"]
+                name = _text_of("id", own_id) or name
+                return Tombstone(name, NO_TIME if time is None else time, partition, offset)
             self.shapes[shape] += 1
             if self._is_given:
                 own_id, source, url, published, bits = values
             else:
                 own_id, headline, body, source, url, published = values
-            name = _text_of("id", own_id) or name or f"{partition}:{offset}"
+            own_id = _text_of("id", own_id)
+            name = (own_id if own_id not in NO_VALUES else "") or name or f"{partition}:{offset}"
             if self._is_given:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
                 record.decode()  # a name that is not UTF-8 was skipped like an unknown one, and here it is the cause
                 raise BadItem("empty", WORDLESS if shape == TEXT else self._nothing_found(record, value))
-            title, text = self._clean(_text_of("title", headline), _text_of("text", body))
+            title, text = self._clean(_prose_of("title", headline), _prose_of("text", body))
             site, host = origin_of(_text_of("source", source))
             if not site:
                 site, host = origin_of(_text_of("url", url), is_url=True)
@@ -160,12 +167,14 @@ class Decoder:
         """Return the JSON object of a record, its shape, its values, and those of them that its envelope lent."""
         lent = _NOTHING
         if self._open is not None and (value[:1] != b"{" or headers):
-            value, lent = self._open(value, headers)
+            value, lent, _ = self._open(value, headers)
         shape, values = self._read(value)
         if not values and self._open is not None:
-            value, outer = self._open.unwrap(value)
+            value, outer, is_deleted = self._open.unwrap(value)
             lent = {**outer, **lent}
             shape, values = self._read(value)
+            if is_deleted:
+                return value, DELETED, values, _NOTHING
             if not values:
                 raise BadItem("type", "an envelope within an envelope; publish the inner one")
         if not lent:
@@ -214,7 +223,7 @@ class Decoder:
             raise unreadable(value, error) from None
         schema = self._open.frames.describe(value)[0] if self._open is not None else ""
         by_field = dict(zip(self._read.fields, values, strict=True))
-        fields = {name: by_field.get(name) if by_field.get(name) != "" else None for name in FIELDS}
+        fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
         why = why_unreadable(fields["published"])
         return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._read.names_of(record))
 
@@ -258,6 +267,13 @@ def _text_of(name: str, value: Any) -> str:
     raise BadItem("type", name)  # `Decoder._not_plain` explains it
 
 
+def _prose_of(name: str, value: Any) -> str:
+    if type(value) is str and " " in value:  # neither a missing value nor Base64
+        return value
+    text = _text_of(name, value)
+    return "" if text in NO_VALUES else from_base64(text)
+
+
 def fingerprint_of(value: Any) -> int:
     """Read a record's own 64-bit fingerprint: an integer, signed or unsigned, or 16 hex digits.
 
@@ -284,6 +300,18 @@ def fingerprint_of(value: Any) -> int:
 
 
 _suffixes = cache(PublicSuffixList)
+# The address within another one: in its query (Google Alerts, click counters), or behind the path of an archive or of a
+# cache of AMP pages, which may leave out the scheme. All are in lower case.
+_INNER = re.compile(
+    r"[^?#]*\?(?:[^#]*&)?(?:url|u|q|to|out|link|target|dest|destination|redirect|redirect_to|redirect_url)="
+    r"(?=https?(?::|%3a))"
+    r"|(?:https?:)?//(?:web\.archive\.org/web/\w+/|(?:www\.)?google\.[a-z.]+/amp/(?:s/)?|[\w.-]+\.cdn\.ampproject\.org/\w/(?:s/)?)"
+)
+# Addresses that do not say whose article it is.
+_OPAQUE = frozenset(
+    ("news.google.com", "feedproxy.google.com", "feeds.feedburner.com", "t.co", "bit.ly", "news.url.google.com")
+)
+_NO_SOURCES = frozenset(value.lower() for value in NO_VALUES)
 # Further characters of a source do not count. A host name has at most 253, and a URL begins with its host.
 _LONGEST_SOURCE = 300
 
@@ -297,6 +325,8 @@ def site_of(source: str, *, is_url: bool = False) -> str:
 
     >>> site_of("https://Winnipeg.CTVnews.ca/a"), site_of("www.bbc.co.uk/news"), site_of("Elm Valley Wire")
     ('ctvnews.ca', 'bbc.co.uk', 'elm valley wire')
+    >>> site_of("https://www.google.com/url?rct=j&url=https%3A%2F%2Felm.example%2F1"), site_of("https://news.google.com/7")
+    ('elm.example', '')
     >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html"), site_of("news/7.html", is_url=True)
     ('news.example', '', '')
     """
@@ -315,6 +345,11 @@ def origin_of(source: str, *, is_url: bool = False) -> tuple[str, str]:
 # A large feed has about this many hosts; a lookup in the public suffix list takes about 20 µs.
 @lru_cache(maxsize=65536)
 def _origin_of(text: str, is_url: bool) -> tuple[str, str]:
+    if text in _NO_SOURCES:
+        return "", ""
+    if inner := _INNER.match(text):
+        text = unquote(text[inner.end() :])
+        text = text if "://" in text else f"https://{text}"
     host = text.partition("/")[0].partition("?")[0]
     if "://" in text or text.startswith("//"):
         try:
@@ -329,5 +364,7 @@ def _origin_of(text: str, is_url: bool) -> tuple[str, str]:
         host = host if "." in host and " " not in host else text
     if "." not in host or " " in host or host[-1].isdigit():  # a name, or the address of a host
         return host, ""
+    if host in _OPAQUE:
+        return "", ""
     site, host = _suffixes().privatesuffix(host) or host, host.removeprefix("www.")
     return site, host if host != site else ""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.dates import milliseconds_of
+from stream_dedup.news.envelopes import content_of
 from stream_dedup.news.item_lists import flat, items_in, loads
 from stream_dedup.news.names import (
     AUTO,
@@ -32,7 +32,7 @@ from stream_dedup.news.names import (
     plain_name,
     shape_of,
 )
-from stream_dedup.news.plain_values import article, is_filled, plain_value
+from stream_dedup.news.plain_values import article, is_filled, plain_value, with_time
 from stream_dedup.news.query import query_of
 from stream_dedup.news.rich_text import rich_text, text_of
 from stream_dedup.settings import ItemSettings
@@ -46,6 +46,7 @@ _FULLER = 1.25
 # Objects and lists in a member that is decoded. A field has some dozen. The smallest take two bytes, and a hundred when
 # they are decoded: a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
+_CLOSING = ("]", "}")  # the end of NewsAPI's note, and of an object or list in a string
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _DECODE_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
@@ -122,7 +123,7 @@ class FieldReader:
         """
         record = _members(json)
         if self._query is not None or not SPECIAL.isdisjoint(record):
-            if self._is_envelope(record):
+            if content_of(record) is not None or self._is_envelope(record):
                 return ENVELOPE, ()
             record = self._opened(record)
         shape, places, is_answer = self._places(tuple([name for name, each in record.items() if each or each == 0]))
@@ -132,10 +133,10 @@ class FieldReader:
             )
         values = []
         for place in places:
-            field, member, paths, _ = place
+            _, member, paths, _ = place
             value = record[member] if member is not None else None
             # A text may end with NewsAPI's note, or be nodes in JSON.
-            if type(value) is not str or (field == "text" and value[-1] in "]}"):
+            if type(value) is not str or value.endswith(_CLOSING):
                 value = _read_place(record, place)[0] if paths else None
             values.append(value)
         return shape, tuple(values)
@@ -263,14 +264,14 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
                 nodes.append((text, name))
                 continue
             value = None if is_nodes and text is value else text
-        elif type(value) is not str:
+        if type(value) is not str or value.endswith(_CLOSING):
             value = plain_value(field, value)
         if isinstance(value, (dict, list)):
             not_plain = not_plain if not_plain[1] or not value else (value, name)
         elif is_filled(value):
             values.append((value, name))
     if field == "published":
-        return next((each for each in values if milliseconds_of(each[0]) >= 0), (values or [not_plain])[0])
+        return with_time(values or [not_plain])
     texts = [each for each in values if isinstance(each[0], str)]
     most = max((len(text) for text, _ in texts), default=0) if nodes else 0
     texts += [each for each in nodes if len(each[0]) > _FULLER * most]

@@ -23,6 +23,7 @@ import msgspec
 from msgspec.json import encode
 
 from stream_dedup.errors import BadItem
+from stream_dedup.news.envelopes import content_of
 from stream_dedup.news.item_lists import items_in
 from stream_dedup.news.xml import entries
 from stream_dedup.registry.frames import Frames, frames_of
@@ -81,10 +82,11 @@ _PREFIX = "ce_"
 
 
 class Opened(NamedTuple):
-    """A JSON object, and the fields that its envelope lends where the object lacks them."""
+    """A JSON object, and the fields that its envelope lends where the object lacks them, or that it is deleted."""
 
     value: bytes
-    lent: Mapping[str, str]
+    lent: Mapping[str, str] = {}
+    is_deleted: bool = False
 
 
 class _CloudEvent(msgspec.Struct):
@@ -106,9 +108,9 @@ class Opener:
 
     >>> open = Opener()
     >>> open(b"<rss><item><title>Elm bridge opens</title></item></rss>", [("ce_id", b"7")])
-    Opened(value=b'{"title":"Elm bridge opens"}', lent={'id': '7'})
+    Opened(value=b'{"title":"Elm bridge opens"}', lent={'id': '7'}, is_deleted=False)
     >>> open.unwrap(b'{"specversion": "1.0", "id": "7", "source": "/wire", "data": {"title": "T"}}')
-    Opened(value=b'{"title": "T"}', lent={'id': '7', 'source': '/wire'})
+    Opened(value=b'{"title": "T"}', lent={'id': '7', 'source': '/wire'}, is_deleted=False)
     """
 
     def __init__(self, registry: RegistrySettings | None = None) -> None:
@@ -127,14 +129,17 @@ class Opener:
         return Opened(only(known.to_json(value, self.frames), known.name) if known else value, lent)
 
     def unwrap(self, value: bytes) -> Opened:
-        """Return the opened data of a CloudEvent in structured mode, or the only item of a list. O(bytes).
+        """Return the opened data of a CloudEvent or message, the changed row, or the only item of a list. O(bytes).
 
         Raises BadItem if there is not exactly one object, and msgspec.MsgspecError if the envelope is malformed.
         """
         value = value.lstrip(_LEAD)
         event = _DECODE(value)
         if event.specversion is None:
-            return Opened(only([line for each in items_in(_OBJECT(value)).read for line in each.lines()], "JSON"), {})
+            record = _OBJECT(value)
+            if held := content_of(record):
+                return Opened(encode(held.item), is_deleted=held.is_deleted)
+            return Opened(only([line for each in items_in(record).read for line in each.lines()], "JSON"))
         content = self(_data_of(event)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")

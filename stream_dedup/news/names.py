@@ -72,8 +72,8 @@ CRAWLED = (
 """Dates of last resort: when a crawler came, not when the article was published."""
 # What other names mean, the likeliest first: English, then German, French, Spanish, Italian, Portuguese.
 _MEANINGS = {
-    "id": "id guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid artikelnr "
-    "artikelnummer identifiant identificador identificativo",
+    "id": "id idstr guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid "
+    "artikelnr artikelnummer identifiant identificador identificativo",
     "title": "title headline headlinemain headlinetext heading webtitle articletitle newstitle posttitle storytitle "
     "maintitle subject titel uberschrift ueberschrift schlagzeile titre titulo titular encabezado titolo manchete "
     "basic name",
@@ -89,7 +89,8 @@ _MEANINGS = {
     "datepublication dateparution "
     "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
     "datapublicacao publishingdate timepublished createdontime displaydate firstpublishdate firstpublished "
-    "firstpublishedat issued updated updatedat modified " + " ".join(CRAWLED),
+    "firstpublishedat publishedtime publisheddatetime publishdatetime pubdatetime pubtime issued updated updatedat "
+    "modified " + " ".join(CRAWLED),
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what shows that the text belongs to something else.
@@ -123,8 +124,9 @@ NODES = frozenset(
     "liveblogupdate", "mobiledoc", "nodes", "results", "richtext", "root", "sections")
 )  # fmt: skip
 """Names of a text in nodes; a plain string there is none (rich_text.py)."""
-SPECIAL = frozenset(("specversion", *LISTS, *WRAPPERS))
-"""Members that may show an envelope or a wrapper. All CloudEvents have the first one."""
+_QUEUES = ("after", "MessageId", "messageId", "subscription", "ackId", "kinesis", "Data", "Sns", "detail-type")
+SPECIAL = frozenset(("specversion", *_QUEUES, *LISTS, *WRAPPERS))
+"""Members that may show an envelope or a wrapper. All CloudEvents have the first one; for the next see envelopes.py."""
 
 
 def alternatives(path: str) -> list[str]:

@@ -6,10 +6,16 @@ and editors have further forms. Among several texts of an item the article is th
 """
 
 import re
+from ast import literal_eval
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from stream_dedup.news.dates import NO_TIME, milliseconds_of
+from stream_dedup.news.names import plain_name
+from stream_dedup.surrogates import tolerant
 
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
@@ -23,11 +29,30 @@ _KEYS = {
         *(key for key in _LINK if key not in _TEXT or key == "$"), "link", "htmlUrl", "uri", "domain", *_TEXT, "name",
         "title",
     ),
-    "published": ("$date", "$numberLong", *_TEXT),
+    # Mongo, Firestore and Protobuf, Java, Parse, Google's and Microsoft's APIs.
+    "published": (
+        "$date", "$numberLong", "seconds", "_seconds", "epochSecond", "sec", "low", "$timestamp", "t", "millis",
+        "iso", "timestampValue", "dateTime", "DateTime", *_TEXT, "date",
+    ),
 }  # fmt: skip
 # Other objects of one member hold the value under its type ({"string": "T"}), those of languages the same in each.
 LANGUAGE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?\Z")
 _NO_VALUE = frozenset(("type", "id", "role", "lang", "language", "status"))
+# The members of a date that stands in parts, or the places in a list of them.
+_PARTS = (
+    ("year",),
+    ("monthValue", "month"),
+    ("dayOfMonth", "day"),
+    ("hour", "hours"),
+    ("minute", "minutes"),
+    ("second", "seconds"),
+)
+_DECODE = tolerant(msgspec.json.Decoder().decode)
+_LITERAL = re.compile(r"[\[{]\s*['\"{]")
+# Objects and lists in a string, and characters of a Python literal: some MB each.
+_MOST_OPENED, _LONGEST_LITERAL = 10_000, 100_000
+_DAY_MS = 86_400_000
+_KIND_OF_TIME = re.compile("(?:date|time|at|on|utc|gmt|iso)+$")  # the ends of names that mean the same moment
 _RELATION = ("@rel", "rel", "@_rel")
 _TYPES = frozenset(("contenttype", "contentType", "role"))
 # NewsAPI cuts a text at 200 characters and appends the number of missing ones, which differs between copies.
@@ -56,6 +81,8 @@ def plain_value(field: str, value: Any) -> Any:
     '/1'
     """
     if isinstance(value, dict):
+        if field == "published" and (date := _date_of_parts(value)):
+            return date
         if field == "url" and _relation(value) not in ("", "alternate"):
             return ""
         keys = [key for key in _KEYS.get(field, _TEXT) if key in value]
@@ -69,7 +96,30 @@ def plain_value(field: str, value: Any) -> Any:
         )
     if isinstance(value, list):
         return _one_of(field, value)
+    if isinstance(value, str) and (held := opened(value)) is not value:
+        inner = plain_value(field, held)
+        return inner if is_filled(inner) and not isinstance(inner, (dict, list)) else value
     return value
+
+
+def opened(text: str) -> Any:
+    """Return the object, or the list of strings or objects, that a string holds as JSON or Python; else the string.
+
+    >>> opened("{'id': None, 'name': 'Elm Wire'}"), opened('["One.", "Two."]'), opened("[sic]")
+    ({'id': None, 'name': 'Elm Wire'}, ['One.', 'Two.'], '[sic]')
+    """
+    inner = text.strip()
+    if inner[:1] + inner[-1:] not in ("{}", "[]") or inner.count("{") + inner.count("[") > _MOST_OPENED:
+        return text
+    held: Any = None
+    try:
+        held = _DECODE(inner.encode("utf-8", "replace"))
+    except (msgspec.MsgspecError, RecursionError):
+        if len(inner) <= _LONGEST_LITERAL and _LITERAL.match(inner):
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                held = literal_eval(inner)
+    is_list = isinstance(held, list) and held and all(isinstance(each, (str, dict)) for each in held)
+    return held if is_list or isinstance(held, dict) else text
 
 
 def _one_of(field: str, values: list[Any]) -> Any:
@@ -78,6 +128,10 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, values[0]) if values else ""
     if len(values) == 1:
         return plain_value(field, values[0])
+    if field == "published" and (
+        date := _date_of_parts(dict(zip((names[0] for names in _PARTS), values, strict=False)))
+    ):
+        return date
     if field in ("id", "source", "published"):  # an element that occurs twice
         plain = [value for value in (plain_value(field, each) for each in values) if is_filled(value)]
         plain = [value for value in plain if not isinstance(value, (dict, list))]
@@ -90,6 +144,23 @@ def _one_of(field: str, values: list[Any]) -> Any:
             return article(texts)
         return "\n\n".join(texts) if texts or not values else values  # its paragraphs
     return values
+
+
+def _date_of_parts(value: dict[str, Any]) -> str:
+    """Return a date beside its zone, as PHP writes it, or one whose parts are numbers; "" if it is neither.
+
+    >>> _date_of_parts({"date": "2026-01-05 10:00:00.000000", "timezone_type": 3, "timezone": "UTC"})
+    '2026-01-05 10:00:00.000000 UTC'
+    >>> _date_of_parts({"year": 2026, "month": 1, "day": 5, "hours": 10})
+    '2026-01-05T10:00:00'
+    """
+    date, zone = value.get("date", value.get("dateTime")), value.get("timezone", value.get("timeZone"))
+    if isinstance(date, str) and isinstance(zone, str):
+        return f"{date} {zone}"
+    parts = [next((value[name] for name in names if type(value.get(name)) is int), None) for names in _PARTS]
+    if None in parts[:3] or not 1900 < (parts[0] or 0) < 10_000:
+        return ""
+    return "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*(part or 0 for part in parts))
 
 
 def is_typed(value: Any) -> bool:
@@ -112,6 +183,26 @@ def first_readable(dates: Sequence[Any]) -> Any:
     '2024-01-01'
     """
     return next((date for date in dates if milliseconds_of(date) != NO_TIME), dates[0]) if len(dates) > 1 else dates[0]
+
+
+def with_time(dates: Sequence[tuple[Any, str]]) -> tuple[Any, str]:
+    """Return the first readable date and its name, or else the first. A mere day gives way to the time of its name.
+
+    >>> with_time([("2024-01-01", "pub_date"), ("2024-01-02T09:00", "updated"), ("2024-01-01T10:00", "pub_datetime")])
+    ('2024-01-01T10:00', 'pub_datetime')
+    >>> with_time([("2024-01-01", "date"), ("10:00", "time")])
+    ('2024-01-01 10:00', 'date')
+    """
+    date, name = next((each for each in dates if milliseconds_of(each[0]) != NO_TIME), dates[0])
+    day = milliseconds_of(date)
+    if day < 0 or day % _DAY_MS or ":" in str(date):
+        return date, name
+    for other, other_name in dates:
+        if _KIND_OF_TIME.sub("", plain_name(other_name)) == _KIND_OF_TIME.sub("", plain_name(name)):
+            for whole, named in (other, other_name), (f"{date} {other}", name):
+                if day < milliseconds_of(whole) < day + _DAY_MS:
+                    return whole, named
+    return date, name
 
 
 def article(texts: Sequence[str]) -> str:

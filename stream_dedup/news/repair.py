@@ -31,6 +31,8 @@ _CHINESE = re.compile(r"(?i)gb(2312|k)$")
 _IN_WORD = re.compile(rb"[A-Za-z][\x80-\xff]|(?<![\x80-\xff])[\x80-\xff]+[A-Za-z]")
 _LATIN, _CJK = "\u036f", "\u2e80"  # the last character of the Latin script and its marks; the first of East Asian ones
 _SURE = 0.15  # chardet was wrong about four of nine phrases in Latin script, with .03 to .12
+# Bytes of the six letters that Turkish has where Icelandic and Faroese have others; and of letters of only the latter.
+_TURKISH, _ICELANDIC = frozenset(b"\xd0\xdd\xde\xf0\xfd\xfe"), frozenset("ÁÉÍÓÚÆáéíóúæ".encode("latin-1"))
 _TAG, _NOT_ASCII, _SAMPLE = re.compile(rb"<[^<>]*>"), re.compile(rb"[^\x00-\x7f]+"), 2**16
 _LEAD = codecs.BOM_UTF8 + b" \t\r\n"
 _WIDE = {
@@ -174,6 +176,8 @@ def guessed_encoding(value: bytes) -> str:
 
     >>> guessed_encoding("Brücke".encode()), guessed_encoding("1;Die Brücke über die Elm ist geöffnet".encode("cp1252"))
     ('', 'cp1252')
+    >>> [guessed_encoding(text.encode(name)) for text, name in (("Köprü kapandı", "cp1254"), ("Brúin sagði", "cp1252"))]
+    ['cp1254', 'cp1252']
     """
     words = _TAG.sub(b" ", value[: 16 * _SAMPLE])[:_SAMPLE]
     runs = _NOT_ASCII.findall(words)
@@ -188,7 +192,9 @@ def guessed_encoding(value: bytes) -> str:
     # Letters within ASCII words are Latin. chardet takes a few of them for Cyrillic.
     is_latin = 2 * len(_IN_WORD.findall(words)) >= len(runs)
     is_doubtful = is_latin and scripts and (True in scripts or guess["confidence"] < _SURE)
-    return "cp1252" if is_doubtful or _WINDOWS.match(name) else name
+    if not is_doubtful and not _WINDOWS.match(name):
+        return name
+    return "cp1254" if _TURKISH & {*words} and not _ICELANDIC & {*words} else "cp1252"
 
 
 def _repaired(text: str) -> bytes:

@@ -225,7 +225,8 @@ _LACKS = {
     "text": "No item has a text, so titles alone are compared",
     "published": "No item has a date, so no original is ever too old",
     "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
-    "source": "No item has a source or url, so a site's own series cannot be told from copies on other sites",
+    "source": "No item has a source or a url that names one (as news.google.com does not), so a site's own series "
+    "cannot be told from copies on other sites",
 }
 # What stands in on Kafka.
 _STAND_INS = {

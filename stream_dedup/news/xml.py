@@ -1,4 +1,5 @@
-"""Turn news in XML into JSON objects: RSS 0.9x, 1.0 and 2.0, Atom, NITF, NewsML 1 and NewsML-G2.
+"""Turn news in XML into JSON objects: RSS 0.9x, 1.0 and 2.0, Atom, NITF, NewsML 1 and NewsML-G2, and any other XML with
+an element for each article (xml_articles.py).
 
 repair.py parses the bytes, which may hold several documents. Each entry becomes a dict with names that the presets of
 names.py know: an entry of a feed keeps the names of its elements (`rss`, `atom`), a document of the IPTC's formats gets
@@ -15,6 +16,7 @@ from lxml import etree
 from stream_dedup.errors import BadItem
 from stream_dedup.news.plain_values import plain_value
 from stream_dedup.news.repair import documents_of, local_name
+from stream_dedup.news.xml_articles import articles_in, is_prose
 
 Entry = dict[str, Any]
 
@@ -77,6 +79,15 @@ _MOST_ENTRIES = 200_000  # of a document; each takes half a kilobyte
 _MISMATCH = "ERR_TAG_NAME_MISMATCH"
 # The namespaces that an element declares.
 _DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
+_TITLE_AND_LINK = frozenset(("title", "link"))
+# Feeds of old programs have their names in capitals, or in some of them.
+_HEAD, _ROOTS = 2000, (b"rss", b"rdf:RDF", b"RDF", b"feed")
+_ROOT, _TAG_NAME = re.compile(rb"(?i)<(rss|(?:rdf:)?rdf|feed)[\s>]"), re.compile(rb"</?[A-Za-z][\w:.-]*(?=[\s/>])")
+NO_NEWS = (
+    "is neither a feed (RSS, Atom) nor NITF or NewsML, and no element of it has a headline or a text under a known "
+    "name; convert it to JSON Lines"
+)
+"""The end of the detail of a document that is XML, and no news."""
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
 
 
@@ -108,6 +119,8 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
             nested = name
         return False
 
+    if (root := _ROOT.search(value[:_HEAD])) and root[1] not in _ROOTS:
+        value = _TAG_NAME.sub(lambda tag: tag[0].lower(), value)
     errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take, note)
     kinds = [local_name(each) for each in documents]
     if kinds and kinds[0].lower() == "opml":
@@ -115,7 +128,11 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     if nested and _MISMATCH in errors:
         raise BadItem("xml", f"a <{nested}> stands within another: one of its tags is not closed")
     if kinds and not taken and not _FEEDS & {*kinds}:
-        raise BadItem("xml", f"<{kinds[0]}> is neither a feed (RSS, Atom) nor NITF or NewsML")
+        found = articles_in(documents) if kinds[0].lower() != "html" else []
+        if not found:
+            raise BadItem("xml", f"<{kinds[0]}> {NO_NEWS}")
+        note(f"is read as one item for each <{local_name(found[0])}>, as it is no known kind of XML")
+        taken += [{**each.attrib, **_members(each, "", is_text=is_prose)} for each in found]
     return [_located(each, site) for each in taken]
 
 
@@ -139,6 +156,8 @@ def _located(entry: Entry, site: str) -> Entry:
         entry["link"] = link = guid
     for name in _LINKS & entry.keys() if site else ():
         entry[name] = _absolute(entry[name], site)
+    if link and entry.keys() <= _TITLE_AND_LINK:  # RSS 0.90
+        entry["id"] = link
     if site and not link and not entry.get("source"):
         entry["source"] = site
     return entry
@@ -160,12 +179,12 @@ def _joined(base: str, link: str) -> str:
         return link
 
 
-def _members(element: Any, own: str) -> Entry:
+def _members(element: Any, own: str, is_text: Callable[[Any, str], bool] = lambda _, name: name in _TEXTS) -> Entry:
     """Return the child elements by name: texts as markup, the longest of several; others as a value, or a list."""
     by_name: dict[str, list[Any]] = {}
     for child in element.iterchildren(etree.Element):
         name = _name(child, own)
-        value = _markup(child) if name in _TEXTS else _value(child, own)
+        value = _markup(child) if is_text(child, name) else _value(child, own)
         if name in _LINKS and (base := child.base):  # xml:base
             value = _absolute(value, base)
         by_name.setdefault(name, []).append(value)

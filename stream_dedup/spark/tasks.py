@@ -267,7 +267,7 @@ def _numbered(table: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _prints(table: Any, scheme: Scheme, with_texts: bool) -> Fingerprints:
-    bodies = table["body"].to_pylist() if scheme.is_exact else []
+    bodies = table["body"].to_pylist() if scheme.has_bodies else []
     texts = None
     if with_texts:
         texts = joined_texts(_headlines(table), {name: table[name].to_pylist() for name in PARTS})

@@ -148,3 +148,33 @@ def test_any_markup_is_split_in_linear_time(part: bytes) -> None:
 
     count = 100_000 // len(part)
     assert seconds(4 * count) < 40 * seconds(count) + 1
+
+
+def test_a_bulk_request_gives_each_document_the_id_of_its_action(tmp_path: Path) -> None:
+    bulk = b'{"index": {"_index": "news", "_id": "a"}}\n{"title": "T"}\n{"create": {}}\n{"title": "U"}\n'
+    lines = read(tmp_path / "bulk.ndjson", bulk)
+    assert [line.value for line in lines] == [b'{"_id":"a","title": "T"}', b'{"title": "U"}']
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        b'var news = [{"title": "a"}, {"title": "b"}];\n',
+        b'window.YTD.tweets.part0 = [\n{"tweet": {"full_text": "a", "title": "a"}},\n{"title": "b"}\n]',
+        b'export default {"articles": [{"title": "a"}, {"title": "b"}]};',
+        b'/**/ callback({"articles": [{"title": "a"}, {"title": "b"}]});\n',
+    ],
+)
+def test_a_script_is_read_by_what_it_assigns(tmp_path: Path, script: bytes) -> None:
+    (tmp_path / "news.js").write_bytes(script)
+    reader = LineReader([str(tmp_path / "news.js")])
+    assert [item.title for line in reader if isinstance(item := item_of(Decoder(ItemSettings()), line), Item)] == [
+        "a",
+        "b",
+    ]
+    assert "is a script" in reader.notes[0]
+
+
+def test_xml_without_news_is_refused_where_it_stands_alone(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"<urlset> is neither a feed .* convert it to JSON Lines"):
+        read(tmp_path / "a.xml", b"<urlset><url><loc>x</loc></url></urlset>")

@@ -251,5 +251,5 @@ def test_tables_are_read_and_packed_outputs_written(find: Find, tmp_path: Path) 
     assert [(one.number, one.reason) for one in run.bad] == [(5, "row: a row of 2 cells under a header of 3")]
     assert [json.loads(one)["b"] for one in read_lines(run.output)] == ["2"]
     assert [json.loads(one)["story"] for one in read_lines(run.second)] == ["1", "1", "3"]
-    with pytest.raises(UsageError, match=r"--output cannot be written as .*pairs\.csv"):
-        find(tmp_path / "in.csv", suffix=".csv")
+    with pytest.raises(UsageError, match=r"--output cannot be written as .*pairs\.avro"):
+        find(tmp_path / "in.csv", suffix=".avro")

@@ -119,6 +119,16 @@ def test_rows_are_numbered_as_a_spreadsheet_does_and_keep_their_bytes(tmp_path: 
         ("a.tsv", b"N1\tThe story\thttps://elm.example/1\n", [["N1", "The story", "https://elm.example/1"]], "n3"),
         ("a.csv", b"id;title\n1;'Open; yes'\n2;'Shut; it; is'\n", [["1", "Open; yes"], ["2", "Shut; it; is"]], ""),
         ("a.csv", b"id,text,text\n1,Open,Shut\n", [["1", "Open", "Shut"]], "text_2"),
+        ("a.csv", b"# of the wire\n#\nid,title\n1,Open\n", [["1", "Open"]], "begins with 2 lines"),
+        (
+            "a.csv",
+            b'News of 2024\nMade: now\n\nid;title;text\n1;Open;"a; b"\n',
+            [["1", "Open", "a; b"]],
+            "News of 2024",
+        ),
+        ("a.csv", b"News of 2024,,\n,,\nid,title,text\n1,Open,x\n", [["1", "Open", "x"]], "begins with 2 lines"),
+        ("a.csv", b"#id,title\n1,Open\n", [["1", "Open"]], ""),
+        ("a.csv", b"id,title,source\n1,Open,nan\n2,NULL,\\N\n", [["1", "Open"], ["2"]], ""),
         ("a.csv", f"id;title\n1;{RUSSIAN}\n".encode("cp1251"), [["1", RUSSIAN]], "1251"),
     ],
 )
@@ -130,6 +140,18 @@ def test_how_a_table_is_written_is_found_out_and_said(
     assert [list(json.loads(line.value).values()) for line in reader] == rows
     assert note in "".join(reader.notes)
     assert bool(note) == bool(reader.notes)
+
+
+def test_a_header_within_a_table_is_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV + CSV)
+    faults = [line.fault for line in LineReader([str(tmp_path / "a.csv")])]
+    assert [fault.detail if fault else "" for fault in faults] == [
+        "",
+        "",
+        "the header again, as of files that were joined",
+        "",
+        "",
+    ]
 
 
 def test_one_bad_file_does_not_end_the_run_over_a_directory(tmp_path: Path) -> None:
@@ -170,6 +192,13 @@ def test_a_broken_line_costs_only_itself(tmp_path: Path, first: bytes) -> None:
         ("a.jsonl", bz2.compress(WHOLE), "bzip2 -dc"),
         ("a.jsonl", lzma.compress(WHOLE), "xz -dc"),
         ("a.jsonl", b"PK\x03\x04" + WHOLE, "unzip -p .* or save it as CSV"),
+        ("a.warc", b"WARC/1.0\r\n", "a WARC file, .* pip install warcio"),
+        ("a.warc.gz", gzip.compress(b"WARC/1.0\r\n"), "a WARC file, "),
+        (
+            "a.jsonl",
+            b"From news@elm.example Mon Jan  1 12:00:00 2024\nSubject: T\n\nBody\n",
+            "a mailbox .* mailbox.mbox",
+        ),
         ("a.csv", CSV + b'3,"open,x\n4,b,c\n', r"a\.csv:5: the row that begins here is not valid CSV"),
         ("a.csv", CSV + b'3,"a"b,c\n', r"a\.csv:5: .*doubled"),
         ("a.csv", b'{"id": 1, "title": "x"}\n', "holds JSON, not CSV"),
@@ -191,12 +220,17 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_the_cure(
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
 def test_a_row_of_parquet_is_an_object_of_what_is_not_null(tmp_path: Path, name: str) -> None:
     moment = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)
-    columns = {"id": pa.array([1, 2]), "title": ["One", None], "thread": [{"site": "a.example"}, None]}
+    columns = {
+        "id": pa.array([1, 2]),
+        "title": pa.array([b"One", None]),
+        "hash": [b"\xff", None],
+        "thread": [{"site": "a.example"}, None],
+    }
     dates = pa.array([moment, moment], pa.timestamp("ns", "UTC"))
     parquet.write_table(pa.table(columns | {"published": dates}), tmp_path / name)
     reader = LineReader([str(tmp_path / name)])
     at = "2024-05-01T10:00:00Z"
-    first = {"id": 1, "title": "One", "published": at, "thread": {"site": "a.example"}}
+    first = {"id": 1, "title": "One", "hash": "/w==", "published": at, "thread": {"site": "a.example"}}
     assert [json.loads(line.value) for line in reader] == [first, {"id": 2, "published": at}]
     assert reader.bytes_read == (tmp_path / name).stat().st_size
     with pytest.raises(InputError, match="does not hold what its name or --format says"):

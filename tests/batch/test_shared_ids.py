@@ -15,14 +15,15 @@ from tests.batch.feed import line, numbered, prose, rows, write
 
 def entry(guid: str, number: int, site: str = "elm.example", more: str = "") -> bytes:
     """The article `number` under a guid."""
-    return line(guid, prose(-number - 1, 8), f"{prose(number)} {more}", number / 60, source=site)
+    text = prose(number)
+    return line(guid, " ".join(text.split()[:8]), f"{text} {more}", number / 60, source=site)
 
 
 ARTICLES = 40
 # Of one site; then copies of each second one by another site, which has ids.
 OWN = [
     *(entry(f"{number}", number) for number in range(ARTICLES)),
-    *(entry(f"copy{number}", number, "other.example", prose(900 + number, 2)) for number in range(0, ARTICLES, 2)),
+    *(entry(f"copy{number}", number, "other.example", "Read more.") for number in range(0, ARTICLES, 2)),
 ]
 SHARED = [json.dumps({**json.loads(one), "id": "https://elm.example/"}).encode() for one in OWN[:ARTICLES]]
 SHARED += OWN[ARTICLES:]

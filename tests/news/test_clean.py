@@ -62,6 +62,8 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
         ("<P>Old</P><BR/>pages", "Old pages"),
         ("<![CDATA[<p>a</p>]]>", "a"),
         ("&lt;p&gt;escaped &amp;amp; twice&lt;/p&gt;", "escaped & twice"),
+        ("&amp;amp;lt;p&amp;amp;gt;four times&amp;amp;lt;/p&amp;amp;gt;", "four times"),
+        ("In HTML write &amp;lt; for it", "In HTML write &lt; for it"),
         ("caf&eacute; &#8220;x&#x201D; &amp; y", "café “x” & y"),
         ("<p>a&nbsp;b</p>", "a b"),
         ("<b>unclosed <i>and</b> crossed</i>", "unclosed and crossed"),

@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import zlib
+from base64 import b64encode, encodebytes
 from collections.abc import Callable
 from typing import Any
 
@@ -180,7 +181,17 @@ def test_a_large_record_is_read_as_a_small_one(record: dict[str, str]) -> None:
 
 ELM = "https://elm.example/7"
 SOURCES: dict[str, list[dict[str, str]]] = {
-    "": [{"url": url} for url in ("/news/7.html", "news/7", "7.html?a=b.com", "../7", "https://[broken")],
+    "": [{"url": url} for url in ("/news/7.html", "news/7", "7.html?a=b.com", "../7", "https://[broken")]
+    + [{"url": "https://news.google.com/rss/articles/CBMi7"}, {"source": "nan"}, {"source": "None"}],
+    "elm.valley": [
+        {"url": "https://www.google.com/url?rct=j&sa=t&url=https://www.elm.valley/7&ct=ga"},
+        {"url": "https://l.facebook.com/l.php?u=https%3A%2F%2Felm.valley%2F7&h=1"},
+        {"url": "https://www.google.com/amp/s/www.elm.valley/amp/7"},
+        {"url": "https://www-elm-valley.cdn.ampproject.org/c/s/www.elm.valley/amp/7"},
+        {"url": "https://web.archive.org/web/20240101000000/https://elm.valley/7"},
+        {"url": "https://elm.valley/7?ref=https://oak.example"},
+    ],
+    "elm wire": [{"source": "{'id': None, 'name': 'Elm Wire'}"}, {"source": '{"id": null, "name": "Elm Wire"}'}],
     "elm.example": [{"source": "elm.example/news"}, {"source": "/wire", "url": ELM}, {"url": "//www.elm.example/7"}],
     "elm.co.uk": [{"url": "elm.co.uk/news/7?x"}, {"url": "https://u:p@m.Elm.co.uk:8080/7"}, {"url": "www.elm.co.uk/7"}],
     "10.0.0.7": [{"url": "http://10.0.0.7:8080/rss"}],
@@ -213,6 +224,57 @@ def test_of_several_dates_the_first_that_can_be_read_counts(fields: dict[str, An
     item = PLAIN(json.dumps(record).encode(), None, None)
     assert isinstance(item, Item)
     assert item.time == DAY
+
+
+ELEVEN = DAY + 11 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"published": {"seconds": ELEVEN // 1000, "nanos": 0}},
+        {"published": {"_seconds": ELEVEN // 1000, "_nanoseconds": 0}},
+        {"published": {"__type": "Date", "iso": "2024-01-01T11:00:00.000Z"}},
+        {"published": {"$date": {"$numberLong": str(ELEVEN)}}},
+        {"published": {"date": "2024-01-01 12:00:00.000000", "timezone_type": 3, "timezone": "Europe/Berlin"}},
+        {"published": {"year": 2024, "month": 1, "day": 1, "hours": 11}},
+        {"published": [2024, 1, 1, 11, 0]},
+        {"publication_date": DAY, "publication_datetime": ELEVEN},
+        {"date": "2024-01-01", "time": "11:00"},
+        {"date": "2024-01-01T11:00:00", "updated": "2024-01-01T12:00:00"},
+    ],
+)
+def test_an_object_is_a_date_and_a_day_has_the_time_that_stands_beside_it(fields: dict[str, Any]) -> None:
+    item = PLAIN(json.dumps({"id": "7", "title": "T", **fields}).encode(), None, None)
+    assert isinstance(item, Item)
+    assert item.time == ELEVEN
+
+
+WORDS = "The bridge over the Elm opened on Monday."
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (b64encode(WORDS.encode()).decode(), WORDS),
+        (encodebytes(3 * WORDS.encode()).decode(), 3 * WORDS),
+        (b64encode("Ильмский мост открыт".encode()).decode(), "Ильмский мост открыт"),
+        ("Internationalization", "Internationalization"),
+        ("nan", ""),
+        (f'["{WORDS}", "It cost twelve million."]', f"{WORDS} It cost twelve million."),
+        (json.dumps({"time": 7, "blocks": [{"type": "paragraph", "data": {"text": WORDS}}]}), WORDS),
+        ("[Updated] It opened [twice]", "[Updated] It opened [twice]"),
+        ("{'is': 'no', 'text': }", "{'is': 'no', 'text': }"),
+    ],
+)
+def test_a_text_in_base64_or_json_is_decoded_where_that_is_certain(text: str, read: str) -> None:
+    assert " ".join(item_of({"id": "7", "title": "T", "text": text}).text.split()) == read
+
+
+def test_base64_of_something_else_is_refused() -> None:
+    bad = PLAIN(json.dumps({"id": "7", "title": "T", "text": b64encode(bytes(range(256))).decode()}).encode(), None, 0)
+    assert isinstance(bad, BadItem)
+    assert bad.reason == "encoding"
 
 
 API, AUDIO = "https://api.example/7", {"@rel": "enclosure", "@href": "https://cdn.example/7.mp3"}

@@ -345,3 +345,41 @@ def test_dates_of_atom_0_3_are_read(name: str) -> None:
 def test_the_fullest_text_of_an_item_counts(body: str) -> None:
     text = "The bridge over the Elm opened to traffic on Monday after two years of work."
     assert item_of(RSS.format(FULL.format(f"<guid>7</guid>{body.format(text)}"))).text == text
+
+
+ARTICLE = "<article id='{0}'><title>Elm {0}</title><body><p>Bridge &amp; {0}</p><p>opens.</p></body></article>"
+THREE = "".join(ARTICLE.format(number) for number in "123")
+
+
+@pytest.mark.parametrize(
+    ("document", "ids"),
+    [
+        (f"<news><title>Wire</title>{THREE}</news>", "123"),
+        (f"<news><day><list>{THREE}</list></day><day><list>{ARTICLE.format(4)}</list></day></news>", "1234"),
+        (f"<news>{ARTICLE.format(1)}</news>", "1"),
+        (THREE, "123"),
+        (ARTICLE.format(1), "1"),
+    ],
+)
+def test_other_xml_is_read_by_the_elements_that_look_like_articles(document: str, ids: str) -> None:
+    notes: list[str] = []
+    read = entries(document.encode(), note=notes.append)
+    assert [each["id"] for each in read] == list(ids)
+    assert read[0] == {"id": "1", "title": "Elm 1", "body": "<p>Bridge &amp; 1</p><p>opens.</p>"}
+    assert notes == ["is read as one item for each <article>, as it is no known kind of XML"]
+
+
+def test_an_article_with_sections_is_not_taken_apart() -> None:
+    sections = 2 * "<section><title>S</title><text>short</text></section>"
+    [read] = entries(f"<report><title>T</title><body>A text that is longer.</body>{sections}</report>".encode())
+    assert (read["title"], read["body"]) == ("T", "A text that is longer.")
+
+
+def test_a_feed_may_have_its_names_in_capitals() -> None:
+    upper = "<RSS><CHANNEL><ITEM><TITLE>T</TITLE><PubDate>now</PubDate><GUID>7</GUID></ITEM></CHANNEL></RSS>"
+    assert entries(upper.encode()) == [{"title": "T", "pubdate": "now", "guid": "7"}]
+
+
+def test_an_item_of_a_headline_and_a_link_has_the_link_as_its_id() -> None:
+    link = "https://elm.example/7"
+    assert entries(f"<rss><item><title>T</title><link>{link}</link></item></rss>".encode())[0]["id"] == link

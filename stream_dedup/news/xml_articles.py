@@ -1,0 +1,60 @@
+"""Find the articles in XML of no known kind: the elements that have a headline or a text under a usual name.
+
+They are those of one level: elements of the same name that occur more than once, or else the root. A root that has a
+longer text than they is an article with sections.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from lxml import etree
+
+from stream_dedup.news.clean import ELEMENTS
+from stream_dedup.news.names import PARTS, is_text_name, meant_by
+from stream_dedup.news.repair import local_name
+
+_DEEPEST = 4
+# Tags within a text. The others of HTML are structure in XML of no known kind.
+_STRUCTURE = "article body data head html link section source summary time title"
+_MARKUP = ELEMENTS - {*_STRUCTURE.split()}
+
+
+def articles_in(roots: Sequence[Any]) -> list[Any]:
+    """Return the elements that are articles, in order. O(elements of the upper levels).
+
+    >>> root = etree.XML("<all><day><story><title>A</title></story><story><body>One.</body></story></day></all>")
+    >>> [each.tag for each in articles_in([root])], articles_in([root[0][0][0]])
+    (['story', 'story'], [])
+    """
+    level, own = list(roots), [each for each in roots if _longest(each) >= 0]
+    if len(own) > 1:
+        return own
+    single: list[Any] = []
+    for _ in range(_DEEPEST):
+        children = [child for each in level for child in each.iterchildren(etree.Element)]
+        level = [child for child in children if not PARTS.search(str(child.tag))]
+        articles = Counter(each.tag for each in level if _longest(each) >= 0)
+        tags = Counter(each.tag for each in level)
+        found = [each for each in level if articles[each.tag] > max(1, tags[each.tag] // 2)]
+        if found:
+            return own if own and _longest(own[0]) > max(map(_longest, found)) else found
+        single = single or [each for each in level if _longest(each) > 0]
+    return own or single
+
+
+def is_prose(element: Any, name: str) -> bool:
+    """Whether an element holds a headline or a text, whose tags are markup."""
+    is_text = is_text_name(name) or meant_by([name], "title")
+    return bool(is_text) and all(local_name(each).lower() in _MARKUP for each in element.iterdescendants(etree.Element))
+
+
+def _longest(element: Any) -> int:
+    """The length of an element's longest text; 0 if it has only a headline, and -1 if neither."""
+    texts = [(child, local_name(child)) for child in element.iterchildren(etree.Element)]
+    lengths = [
+        len("".join(child.itertext()).strip()) if is_text_name(name) else 0
+        for child, name in texts
+        if is_prose(child, name) and "".join(child.itertext()).strip()
+    ]
+    return max(lengths, default=-1)
