@@ -53,7 +53,15 @@ CORPORA = (
     "webz_multi",
     "rss_stream_2026-01-27_2026-01-30",
 )
-LANGUAGES = {"en": "English", "de": "German", "zh": "Chinese", "ne": "Nepali", "it": "Italian", "ar": "Arabic", "": "seven others"}
+LANGUAGES = {
+    "en": "English",
+    "de": "German",
+    "zh": "Chinese",
+    "ne": "Nepali",
+    "it": "Italian",
+    "ar": "Arabic",
+    "": "seven others",
+}
 """The rows of README's table. The seven others are in one small corpus."""
 EDITED: dict[str, Tables] = {name: {"decision": {"novelty": name}} for name in NOVELTY_NAMES}
 """The settings that are measured, by name."""

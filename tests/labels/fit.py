@@ -61,9 +61,9 @@ from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read
 _TREES, _RATE = (150, 60), (0.08, 0.15)
 # Groups of sites: a fit for each of 1,700 sites would take an hour.
 _SITE_GROUPS = 10
-# The weight of an edit, by kind; a labelled pair has 1. There are some 130 edits of a kind, so that all of them weigh
-# as much as 13 labelled pairs. Copies weigh more, because more kinds of edits are news. A short sentence at the end looks
-# to every feature like "Read more here" in its place, so it teaches nothing.
+# The weight of an edit, by kind; a labelled pair has 1. There are some 130 edits of a kind, so a kind weighs as much as
+# 13 labelled pairs. Copies weigh more, because more kinds of edits are news. A short sentence at the end looks to every
+# feature like "Read more here" in its place, so it teaches nothing.
 EDIT_WEIGHT, _COPY_WEIGHT = 0.1, 0.3
 _OF_FORMS = {"form": 0.2, "figure": 0.2, "amount": 0.2}
 EDIT_WEIGHTS = dict.fromkeys(COPIES, _COPY_WEIGHT) | _OF_FORMS | {"short_fact_at_end": 0.0}
