@@ -89,11 +89,14 @@ static bool is_new_version(const similarity *pair, const thresholds *rule) {
     return pair->same_id && (is_changed || pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
 }
 
-/* Whether the two texts, neither a headline alone, have no run of words in common. */
+/* Whether an item with an article of its own has no run of words in common with a text; menus are no article. */
 static bool shares_nothing(const similarity *pair, const thresholds *rule) {
-    if ((float)pair->smaller_size < rule->own_words) return false;
+    if (!((float)pair->smaller_size >= rule->own_words && pair->tokens >= rule->own_words)) return false;
     return isnan(pair->matched) ? pair->covered <= 0 && pair->body <= 0 : pair->matched <= 0;
 }
+
+/* Whether one form is filled in otherwise: a word of the headline and a figure have others in their places in the text. */
+static bool is_filled(const similarity *pair) { return pair->facts >= 1 && pair->altered_headline >= 1; }
 
 /* Whether one site has the pair's text under two headlines, of which it speaks of neither: a notice in the place of an
  * article proves nothing. */
@@ -152,7 +155,8 @@ static bool is_wall(const similarity *pair, const thresholds *rule) {
     FEATURE(flash, is_flash(pair, rule))                                                                               \
     FEATURE(notice, is_notice(pair, rule))                                                                             \
     FEATURE(unshared, shares_nothing(pair, rule))                                                                      \
-    FEATURE(wall, is_wall(pair, rule))
+    FEATURE(wall, is_wall(pair, rule))                                                                                 \
+    FEATURE(filled, is_filled(pair))
 
 #define VALUE(name, value) (float)(value),
 #define COUNTED(name, value) +1

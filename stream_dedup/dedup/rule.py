@@ -55,7 +55,7 @@ _CONSTANTS = {
     **{"next_day": NEXT_DAY_HOURS, "bulletin_hours": 12},
     # Share of figures among the words of a bulletin; in an article of eight words or fewer, any figure counts.
     **{"figures": 0.05, "fewest_words": 8},
-    # Shingles of ten words of its own: fewer are a headline, or a line below it.
+    # Words of an article, and shingles of the shorter text: fewer are a headline, or a line below it.
     "own_words": 8,
     # Share of a headline that its text mentions, at most, where the text is a notice. Of the labelled pairs of one site
     # under unlike headlines below it, 21 have something new and none has not.
@@ -139,6 +139,7 @@ FIXED = {
     ),
     "unshared": Feature(8.0, "no run of words in common with the original"),
     "wall": Feature(8.0, "a text of the site that speaks of neither headline"),
+    "filled": Feature(8.0, "another word of the headline and another figure in the same text, as in a form"),
 }
 """Features with fixed weights, which the trees do not use. Labelled pairs hardly show them.
 
@@ -150,7 +151,8 @@ FIXED = {
 - `version`: an editor who adds a sentence to a published article does so for its readers. No labelled pair has one id,
   and without this nine of ten updates of the feed of the demo, each of one added sentence, would be held back.
 - `unshared`: a headline alone proves nothing if both have texts. Of the labelled pairs 51 have something new, 5 do not.
-- `wall`: a cookie notice or a paywall stands under all headlines of a site, so the headlines decide."""
+- `wall`: a cookie notice or a paywall stands under all headlines of a site, so the headlines decide.
+- `filled`: an obituary, a road closed, a result. Of the labelled pairs 53 have something new, 5 do not."""
 KINSHIP_MONOTONE = (
     ("headline", "body", "containment", "grounded"),
     ("swapped", "headline_losses", "replaced", "replaced_numbers", "series"),

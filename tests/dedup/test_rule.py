@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.rule import (
-    FACT,
     FIXED,
     KINSHIP,
     MEANINGS,
@@ -25,7 +24,6 @@ from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.trees import parts_of
 from stream_dedup.errors import ConfigError
 from stream_dedup.settings import DecisionSettings
-from stream_dedup.settings.judging import NOVELTY_NAMES
 from tests.reference.decision import is_another_event, is_bulletin, is_repeat, kinship_of, novelty_of
 from tests.reference.similarity import FLAGS, FLOATS, Similar
 
@@ -83,8 +81,7 @@ def test_the_rule_is_that_of_the_specification() -> None:
             if not np.isnan(pair.words):
                 assert judged.logit[p] == novelty_of(pair)
                 assert judged.is_held[p] == (is_repeat(pair) or novelty_of(pair) < np.float32(held))
-    assert (judged.logit[judged.has_fact & ~np.isnan(pairs["words"])] >= logit(NOVELTY_NAMES["cautious"]) - 1e-5).all()
-    for counts in (fixed.sum(axis=0), judged.is_repeat.sum(), judged.is_held.sum(), judged.has_fact.sum()):
+    for counts in (fixed.sum(axis=0), judged.is_repeat.sum(), judged.is_held.sum()):
         assert np.all((counts > 10) & (counts < 590))
 
 
@@ -109,7 +106,7 @@ def test_the_log_odds_are_the_sum_of_what_each_feature_adds() -> None:
         assert judged.logit[p] == pytest.approx(expected + sum(parts.values()), abs=1e-3)
         assert all(parts[name] in (0, FIXED[name].weight) for name in FIXED)
     names = {**contributions(pairs, 0), **contributions(pairs, 0, of_kinship=True)}
-    assert list(names) == [*NOVELTY, *FIXED, FACT, *(name for name in KINSHIP if name not in NOVELTY)]
+    assert list(names) == [*NOVELTY, *FIXED, *(name for name in KINSHIP if name not in NOVELTY)]
     assert all(len((MEANINGS | KINSHIP)[name]) > 5 for name in names)
 
 

@@ -201,27 +201,32 @@ def novelty_of(s: Similar) -> Any:
         known_or(s.lost_words), known_or(s.lost_numbers), known_or(s.headline_gains), known_or(s.headline_losses),
         known_or(s.headline_figures), known_or(s.new_headline), known_or(s.grounded, 1), larger,
         known_or(s.spread), known_or(s.tokens), known_or(s.article_share),
+        known_or(s.matched, known_or(s.covered)), known_or(s.fresh, known_or(s.new_sentences)), known_or(s.altered),
+        known_or(s.facts), known_or(s.altered_headline), known_or(s.between), known_or(s.behind), known_or(s.lead),
     ]  # fmt: skip
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
     is_reordered = s.other_order and s.covered < F32(0.93) and not is_more
-    is_version = s.same_id and (s.new_sentences > 0 or s.new_words >= F32(4))
+    is_changed = s.facts + s.altered + s.between > 0
+    is_version = s.same_id and (is_changed or s.new_sentences > 0 or s.new_words >= F32(4))
     is_other = bool(s.new_headline >= 1) or (bool(s.headline >= 1) and s.same_form and not s.same_text)
     is_alone, both = s.smaller_size == 0 and s.log_size_ratio <= 0, s.log_size_ratio == 0
     is_flash = is_alone and (bool(s.new_headline_numbers >= F32(0.9)) or (both and is_other))
     is_same = s.headline >= F32(0.8)
-    is_replaced = is_same and s.new_numbers_anywhere >= F32(0.9) and s.lost_numbers >= 1
+    is_replaced = is_same and s.new_numbers >= F32(0.9) and s.lost_numbers >= 1
     is_other = s.same_form and s.new_headline_numbers >= F32(0.9)
     is_other |= is_same and s.gained_words >= 2 and s.lost_words < 1
     is_other |= F32(0.59) <= s.headline < F32(0.8) and s.new_headline <= 1 and s.body >= F32(0.99)
     is_short = 0 < s.smaller_size < 160 and (is_replaced or (s.smaller_size < 100 and is_other))
     is_notice = s.same_source and abs(F32(s.log_size_ratio)) <= F32(0.3) and bool(is_short)
+    is_unshared = s.matched <= 0 if not np.isnan(s.matched) else s.covered <= 0 and s.body <= 0
+    is_unshared = s.smaller_size >= 8 and bool(s.tokens >= 8) and bool(is_unshared)
+    is_wall = s.same_source and bool(s.headline < F32(0.5) and s.grounded <= F32(0.2))
+    is_filled = bool(s.facts >= 1 and s.altered_headline >= 1)
     fixed = F32(0)
-    terms = is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice
+    terms = is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled
     for value, feature in zip(terms, rule.FIXED.values(), strict=True):
         fixed += F32(feature.weight) * F32(value)
-    log_odds = sum_of(rule.TABLE, features) + fixed
-    has_figure = s.new_numbers >= F32(0.9) and s.lost_numbers >= 1 and not is_more
-    return max(log_odds, rule.FACT_LOGIT) if s.new_sentences > 0 or has_figure else log_odds
+    return sum_of(rule.TABLE, features) + fixed
 
 
 def kinship_of(s: Similar) -> Any:

@@ -219,7 +219,7 @@ def add_replacement(diff: Diff, own: range, found: Found) -> None:
     is_restyled = any(diff.own[i] < FIGURES_FROM and stem_of(diff.own[i]) in stems for i in own)
     if sum(map(is_negation, came + went)) % 2:
         found.facts += 1
-    elif figures and lost_figures:
+    elif figures and ((len(came) == len(went) and figures == lost_figures) or (len(came) == 1 and not went)):
         found.facts += figures
     elif came and went and not figures and not lost_figures and not is_restyled:
         found.altered += len(came)

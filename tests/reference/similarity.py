@@ -263,7 +263,7 @@ def compare(
     find_new(s, new, known, article, diff)
     if diff:
         found = differences(diff, new, recurring)
-        s.matched, s.fresh, s.lead = found.matched / max(found.tokens, 1), found.fresh, found.lead or 0
+        s.matched, s.fresh, s.lead = found.matched / found.tokens if found.tokens else 1, found.fresh, found.lead or 0
         s.facts, s.altered, s.altered_headline = found.facts, found.altered, found.of_headline
         s.between, s.behind = found.between, found.behind
     is_changed = (s.new_numbers_anywhere > 0 and s.lost_numbers > 0) or s.facts + s.altered > 0
