@@ -378,10 +378,12 @@ TABLE: dict[str, dict[str, Mode]] = {
         files=Mode(
             "corpus.jsonl",
             "--topic news ! a topic with --topic NAME; --bootstrap 127.0.0.1:7 ! --bootstrap goes with --topic; "
-            "--items 3 ! --items goes with --topic; --format csv; --config fields.toml",
+            "--items 3 ! --items goes with --topic; --format csv; --query '@'; --config fields.toml",
         ),
         topic=Mode(
-            "--topic news", "--topic other; --format csv ! --format says what files hold; --config kafka.toml", _topic
+            "--topic news",
+            "--topic other; --query '@'; --format csv ! --format says what files hold; --config kafka.toml",
+            _topic,
         ),
     ),
     "trial": {

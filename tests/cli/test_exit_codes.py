@@ -26,7 +26,7 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "trial": ("--bootstrap 127.0.0.1:NOTHING --input news", "no broker answers at 127.0.0.1:NOTHING"),
     "filter": ("DIR/nowhere.jsonl --output DIR/out.jsonl", "there is no file DIR/nowhere.jsonl"),
     "pairs": ("DIR/nowhere.jsonl --output DIR/out.jsonl", "there is no file DIR/nowhere.jsonl"),
-    "explain": ("DIR/nowhere.jsonl DIR/nowhere.jsonl", "nowhere.jsonl"),
+    "explain": ("a b --in DIR/nowhere.jsonl", "nowhere.jsonl"),
     "evaluate": ("DIR/nowhere.jsonl", "nowhere.jsonl"),
     "sample": ("DIR/sample --duplicates DIR/nowhere.jsonl --input DIR/nowhere.jsonl", "nowhere.jsonl"),
     "plan": None,

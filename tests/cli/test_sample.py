@@ -129,8 +129,8 @@ def test_the_precision_is_weighted_to_all_items_held_back(place: Place) -> None:
     pairs = place.pairs
     held = [pair for pair in pairs if not pair["forward"]]
     let_through = [pair for pair in pairs if pair["forward"]]
-    assert {pair["decision"]["verdict"] for pair in let_through} == {"unique"}, "they are drawn, too"
-    assert {pair["stratum"].split(",")[0] for pair in let_through} == {"unique none"}
+    assert {pair["decision"]["verdict"] for pair in let_through} <= {"unique", "update"}, "they are drawn, too"
+    assert {pair["stratum"].split(",")[0].split()[0] for pair in let_through} <= {"unique", "update"}
     truth = {pair["later"]["id"]: n % 3 > 0 for n, pair in enumerate(held)}
     fresh = {pair["later"]["id"] for pair in held[::5]}
     answers = {True: "sm", False: "sn"}
@@ -201,7 +201,7 @@ def test_sixty_labels_recommend_a_name_with_what_it_promises_misses_and_repeats(
     assert '[decision] novelty = "eager"' in shown
     said = "Recommended from 60 labelled pairs, 18 with something new: decision.novelty = 0.5 eager."
     assert f"{said} It promises: {NOVELTY_PROMISES['eager']}" in shown
-    for name, note in (("0.35 cautious", ""), ("0.4 balanced", " default, present"), ("0.5 eager", " recommended")):
+    for name, note in (("0.3 cautious", ""), ("0.4 balanced", " default, present"), ("0.5 eager", " recommended")):
         assert re.search(name + r" \d+ 0.000 \(0.000-0.\d+\) 0.\d+ \(0.\d+-0.\d+\)" + note, shown), name
 
 

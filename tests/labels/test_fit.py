@@ -75,7 +75,13 @@ def corpus(notices: int) -> list[bytes]:
     """Make a story, other stories of a site that share a notice, and the story again on that site with the notice."""
     subjects = ["harbour ferries", "school kitchens", "forest wardens", "winter markets"]
     others = [
-        line(f"other-{n}", f"More {one} wanted", f"Nobody in the valley has enough {one}. {NOTICE}", 1 + n, "b.example")
+        line(
+            f"other-{n}",
+            f"{one.capitalize()} wanted",
+            f"Nobody in the valley has enough {one}. {NOTICE}",
+            1 + n,
+            "b.example",
+        )
         for n, one in enumerate(subjects[:notices])
     ]
     story = line("story", "Elm bridge opens after two years", OPENED, 0, "a.example")
