@@ -61,6 +61,8 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 def test_tables_and_lists_are_those_of_a_code_host(site: Path) -> None:
     """Here a list in a list needs four spaces, and a table an empty line before it."""
     for page in [ROOT / "README.md", *sorted(ROOT.glob("deploy/*.md")), *sorted(ROOT.glob("docs/*.md"))]:
+        if page.name == "api.md":  # its lists and tables come from docstrings
+            continue
         text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)
         made = site / page.relative_to(ROOT).with_name(page.name.replace("README", "index")).with_suffix(".html")
         article = re.search(r"<article.*</article>", made.read_text("utf-8"), re.S)

@@ -58,9 +58,10 @@ from stream_dedup.index.footprint import (
     footprint,
     most_originals,
     peak_bytes,
+    sequence_bytes,
 )
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
-from stream_dedup.settings.judging import MOST_BANDS
+from stream_dedup.settings.judging import MOST_BANDS, IndexSettings, WindowSettings
 from stream_dedup.settings.memory import needed, sized
 
 MOST_FINGERPRINTS = 2**34
@@ -359,7 +360,8 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
         for view, shares in (("body", _UNRELATED_BODY), ("headline", _UNRELATED_HEADLINE)):
             bands, rows = getattr(fingerprint, f"{view}_bands"), getattr(fingerprint, f"{view}_rows")
             false += bands * (shares[min(rows, len(shares)) - 1] + 2.0**-KEY_BITS)  # an upper bound for more rows
-        body_bytes = expected_bytes(traffic.body_shingles) + _BODY_END if scheme.is_exact else 0.0
+        body_bytes = sequence_bytes(IndexSettings(), WindowSettings()) + _BODY_END
+        body_bytes += expected_bytes(traffic.body_shingles) if scheme.is_exact else 0.0
     takes = footprint(scheme, traffic.items, traffic.id_bytes, body_bytes)
     return Plan(
         settings, recall_at(decision.body, fingerprint), takes, body_bytes, traffic.items * false, keys_read, key_bits,

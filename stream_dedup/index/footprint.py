@@ -12,6 +12,7 @@ from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.runs import directory_bits
 from stream_dedup.settings import Settings
+from stream_dedup.settings.judging import IndexSettings, WindowSettings
 from stream_dedup.settings.memory import sized, work_bytes
 
 # Bytes beside signature and tables: 8 for the time in the index, 4 for the end of the id in the store. Spare capacity
@@ -87,9 +88,14 @@ def expected_body_bytes(scheme: Scheme, settings: Settings) -> float:
     """
     if not scheme.has_bodies:
         return 0.0
-    kept = min(settings.index.texts_ms / settings.window.length_ms, 1) * (1 + _STEP)
     packed = expected_bytes(BODY_SHINGLES) if scheme.is_exact else 0.0
-    return packed + min(kept, 1) * (_SEQUENCE_HEAD + 2 * BODY_SHINGLES)
+    return packed + sequence_bytes(settings.index, settings.window)
+
+
+def sequence_bytes(index: IndexSettings, window: WindowSettings) -> float:
+    """Compute the bytes of the words of 500 in order, on average over the window: they are kept for a part of it."""
+    kept = index.texts_ms / window.length_ms * (1 + _STEP)
+    return min(kept, 1) * (_SEQUENCE_HEAD + 2 * BODY_SHINGLES)
 
 
 def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:

@@ -212,10 +212,10 @@ def test_equal_seeds_make_equal_edits_of_another_site(records: list[dict[str, An
     quick = [kind for kind in KINDS if kind != "footer"]
     found, again, other = (list(edited(records, quick, seed, 2, "made up")) for seed in (7, 7, 8))
     assert found == again != other
-    of_one_site = {"figure_same_site", "figure_version", "paywall"}
+    of_one_site = {"figure_same_site", "figure_version", "own_version", "paywall"}
     for edit in found:
         source, name = edit.earlier[0]["source"], edit.earlier[0]["id"]
-        assert (edit.later["id"] == name) is (edit.kind == "figure_version")
+        assert (edit.later["id"] == name) is (edit.kind in ("figure_version", "own_version"))
         assert (edit.later["source"] == source) is (edit.kind in of_one_site)
         assert edit.truth == ("news" if edit.kind in NEWS else "copy")
         assert edit.source_corpus == "made up"
@@ -246,16 +246,18 @@ def test_edits_are_judged_apart_from_each_other(records: list[dict[str, Any]], p
 
 def test_quality_and_promises_count_news_alone_by_row() -> None:
     """A language without a row of its own stands in the last one."""
-    counts = {"en": [1, 2], "de": [0, 1], "zh": [0, 1], "ne": [1, 1], "it": [1, 4], "fa": [0, 1]}
+    counts = {"en": [1, 2], "de": [0, 1], "zh": [0, 1], "ne": [1, 1], "it": [1, 4], "ar": [0, 1], "fa": [0, 1]}
     counted = {name: {"figure": counts, "cut": {"en": [9, 9]}} for name in edits.EDITED}
     rate = {"missed": 0.02, "repeated": 0.1}
-    assert edits.held_of_news(counted["balanced"]) == 0.3
+    assert edits.held_of_news(counted["balanced"]) == 3 / 11
     assert edits.quality(dict.fromkeys(edits.LANGUAGES, rate), counted["balanced"]).splitlines()[2:] == [
         "| English | .020 | .100 | .50 |",
         "| German | .020 | .100 | .00 |",
         "| Chinese | .020 | .100 | .00 |",
         "| Nepali | .020 | .100 | 1.0 |",
-        "| nine others | .020 | .100 | .20 |",
+        "| Italian | .020 | .100 | .25 |",
+        "| Arabic | .020 | .100 | .00 |",
+        "| seven others | .020 | .100 | .00 |",
     ]
     rows = edits.names(dict.fromkeys(edits.EDITED, rate), counted).splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| `cautious`", "| `balanced`", "| `eager`"]
