@@ -114,7 +114,6 @@ _UNRELATED_HEADLINE = (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4
 # Costs in µs. A false candidate takes 4 to 10 (fetch and compare). A key takes .2; the rest stands for its 9 bytes an
 # original. 150 keys that are read in a row of a near table cost less than two cache misses (index/probe.py).
 _CANDIDATE_US, _KEY_US, _KEY_READ_US = 4.0, 1.0, 0.001
-_BODY_END = 4  # bytes that store the end of a packed body
 _MEMORY_STEP = 2**29  # memory is proposed in halves of a GiB
 _DAY = timedelta(days=1)
 
@@ -360,7 +359,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
         for view, shares in (("body", _UNRELATED_BODY), ("headline", _UNRELATED_HEADLINE)):
             bands, rows = getattr(fingerprint, f"{view}_bands"), getattr(fingerprint, f"{view}_rows")
             false += bands * (shares[min(rows, len(shares)) - 1] + 2.0**-KEY_BITS)  # an upper bound for more rows
-        body_bytes = sequence_bytes(IndexSettings(), WindowSettings()) + _BODY_END
+        body_bytes = sequence_bytes(IndexSettings(), WindowSettings())
         body_bytes += expected_bytes(traffic.body_shingles) if scheme.is_exact else 0.0
     takes = footprint(scheme, traffic.items, traffic.id_bytes, body_bytes)
     return Plan(
@@ -525,7 +524,7 @@ def sizing(settings: Settings, per_day: int, share_held: float, memory: int | No
     >>> from stream_dedup.settings import load_settings
     >>> found = sizing(load_settings(), 200_000, 0.2, 2**31)
     >>> found.originals, found.fits, found.room
-    (1120000, True, 1400000)
+    (1120000, False, 1000000)
     """
     length = settings.window.length
     originals = max(1, math.ceil(per_day * (1 - share_held) * (length / _DAY)))

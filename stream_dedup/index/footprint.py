@@ -29,6 +29,7 @@ _UNCLEARED = 1 / 64
 MEMORY_SLACK = 1.15
 BODY_SHINGLES = 500.0
 """Words, and about as many distinct shingles, of an article whose body is kept."""
+_BODY_END = 4  # where each body ends
 _SEQUENCE_HEAD = 8  # bytes before the codes of a sequence, core.h
 _STEP = 1 / 32  # sequences are freed by steps of 1/64 window (dedup/window.py), and by whole segments of rows
 FEWEST = 20_000
@@ -84,7 +85,7 @@ def expected_body_bytes(scheme: Scheme, settings: Settings) -> float:
 
     >>> from stream_dedup.settings import load_settings
     >>> round(expected_body_bytes(Scheme((settings := load_settings()).fingerprint), settings))
-    297
+    301
     """
     if not scheme.has_bodies:
         return 0.0
@@ -95,7 +96,7 @@ def expected_body_bytes(scheme: Scheme, settings: Settings) -> float:
 def sequence_bytes(index: IndexSettings, window: WindowSettings) -> float:
     """Compute the bytes of the words of 500 in order, on average over the window: they are kept for a part of it."""
     kept = index.texts_ms / window.length_ms * (1 + _STEP)
-    return min(kept, 1) * (_SEQUENCE_HEAD + 2 * BODY_SHINGLES)
+    return _BODY_END + min(kept, 1) * (_SEQUENCE_HEAD + 2 * BODY_SHINGLES)
 
 
 def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:
@@ -106,7 +107,7 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
     >>> from stream_dedup.settings import load_settings
     >>> settings = load_settings(worker={"memory": "2G"})
     >>> most_originals(settings, Scheme(settings.fingerprint))
-    1400000
+    1000000
     """
     worker, limit = settings.worker, settings.window.max_originals
     work = work_bytes(worker.batch_bytes, worker.max_record_bytes)

@@ -150,16 +150,16 @@ def test_plan_prints_the_present_settings_before_it_fails() -> None:
 def test_plan_answers_in_the_words_of_a_feed_with_the_numbers_of_the_sizing_table() -> None:
     asked = "plan", "--per-day", "2000000", "--window", "7d", "--share-held", ".2", "--memory"
     shown = run(*asked, "8G")
-    parts = ["11,200,000 originals are remembered in 7 days. They need 12 GiB.\n"]
-    parts += ["That does not fit into 8 GiB, which has room for 7,400,000.\n", '[worker]\nmemory = "12G"\n']
-    parts += ['[window]\nlength = "7d"\n', 'Or keep 8 GiB, and paste\n\n[window]\nlength = "111h"\n', "It costs"]
+    parts = ["11,200,000 originals are remembered in 7 days. They need 16 GiB.\n"]
+    parts += ["That does not fit into 8 GiB, which has room for 5,100,000.\n", '[worker]\nmemory = "16G"\n']
+    parts += ['[window]\nlength = "7d"\n', 'Or keep 8 GiB, and paste\n\n[window]\nlength = "76h"\n', "It costs"]
     places = [shown.index(part) for part in parts]
     assert places == sorted(places)
     table = (Path(__file__).parents[2] / "deploy" / "sizing.md").read_text("utf-8")
-    assert "| 8 GiB | 7,400,000 |" in table
+    assert "| 8 GiB | 5,100,000 |" in table
 
     assert run("plan", "--per-day", "2M", "--window", "7d", "--share-held", "20 %", "--memory", "8G") == shown
-    pasted = json_of(*asked, "12G")
+    pasted = json_of(*asked, "16G")
     assert pasted["fits"]
     assert pasted["instead"] == ""
     settings = load_settings(**tomllib.loads(pasted["settings"]))

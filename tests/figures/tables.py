@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import footprint, most_originals, peak_bytes
+from stream_dedup.index.footprint import expected_body_bytes, footprint, most_originals, peak_bytes
 from stream_dedup.settings import load_settings
 from tests.figures.families import FAMILIES, LABELLED
 from tests.figures.results import Section
@@ -166,7 +166,7 @@ def sizing() -> str:
         settings = load_settings(worker={"memory": memory})
         scheme = Scheme(settings.fingerprint)
         most = most_originals(settings, scheme)
-        takes = footprint(scheme, most)
+        takes = footprint(scheme, most, body_bytes=expected_body_bytes(scheme, settings))
         rows.append(
             [
                 f"{settings.worker.memory / _GIB:g} GiB",
