@@ -77,7 +77,8 @@ class Drawn(Generic[T]):
 
 
 class Strata(Generic[T]):
-    """Collects decisions one by one, then draws. The same decisions, order and `seed` give the same sample.
+    """Collects decisions one by one, then draws. Each stratum draws on its own, so the same decisions in the same order
+    within each stratum, and the same `seed`, give the same sample.
 
     >>> strata = Strata[str](10, 1, Settings())
     >>> for n in range(50):
@@ -89,7 +90,8 @@ class Strata(Generic[T]):
 
     def __init__(self, count: int, seed: int, settings: Settings) -> None:
         self._count, self._settings = count, settings
-        self._random = random.Random(seed)
+        self._seed = seed
+        self._randoms: dict[str, random.Random] = {}
         self._sizes: dict[str, int] = {}
         self._kept: dict[str, list[tuple[Mapping[str, Any], T]]] = {}
 
@@ -102,19 +104,20 @@ class Strata(Generic[T]):
         name = stratum_of(decision, self._settings)
         self._sizes[name] = size = self._sizes.get(name, 0) + 1
         kept = self._kept.setdefault(name, [])
+        chance = self._randoms.setdefault(name, random.Random(f"{self._seed} {name}"))
         if len(kept) < self._count:
             kept.append((decision, what))
-        elif (place := self._random.randrange(size)) < self._count:
+        elif (place := chance.randrange(size)) < self._count:
             kept[place] = (decision, what)
 
     def draw(self) -> list[Drawn[T]]:
         """Draw at most `count` decisions in random order, so that a part of them is still a sample of all strata."""
         chosen = []
-        for name, number in allocate(self._sizes, self._count).items():
+        for name, number in allocate(dict(sorted(self._sizes.items())), self._count).items():
             weight = self._sizes[name] / number if number else 0.0
-            for decision, what in self._random.sample(self._kept[name], number):
+            for decision, what in self._randoms[name].sample(self._kept[name], number):
                 chosen.append(Drawn(what, decision, name, weight))
-        self._random.shuffle(chosen)
+        random.Random(self._seed).shuffle(chosen)
         return chosen
 
 

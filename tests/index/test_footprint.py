@@ -69,7 +69,7 @@ def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> Non
     with pytest.raises(ConfigError) as caught, Deduplicator(bound_settings("1G", 20_000_000)):
         pass
     assert str(caught.value).startswith(
-        "[window] max_originals = 20,000,000 take up to 22,703 MiB, and the process with its batches 622 MiB: more "
+        "[window] max_originals = 20,000,000 take up to 22,792 MiB, and the process with its batches 622 MiB: more "
         "than [worker] memory = 1,024 MiB. Raise memory"
     )
 
@@ -95,7 +95,7 @@ def bound_settings(memory: str, originals: int) -> Settings:
 def test_a_worker_without_room_for_the_fewest_originals_is_refused() -> None:
     settings = load_settings(worker={"memory": "512M"})
     scheme = Scheme(settings.fingerprint)
-    with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 907 MiB"):
+    with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 911 MiB"):
         most_originals(settings, scheme, 40, fewest=FEWEST)
     assert most_originals(settings, scheme, 40) == FEWEST, "in files and Python, where a process takes less"
 
