@@ -31,6 +31,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
 UPDATES = 20  # one original in twenty is an update, with the id of its story: of real feeds 3 to 5 in 100 are
+_WORDS = 500  # of an original, whose sequence is kept
 _DAY = 86_400_000
 
 
@@ -46,8 +47,9 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         arrivals, latest = np.zeros(n, ARRIVAL), int(signatures["time"][-1])
         arrivals["watermark"] = arrivals["elapsed"] = latest
         stories = ["" if i % UPDATES else ids[i][::-1] for i in range(n)]
-        none = np.empty(0, FORGOTTEN)
-        yield Delta(signatures, keys, ids, none, latest, arrivals=arrivals, elapsed=latest, stories=stories)
+        none, head = np.empty(0, FORGOTTEN), _WORDS.to_bytes(4, "little") + bytes(4)
+        bodies = [head + random.bytes(2 * _WORDS) for _ in range(n)] if scheme.has_bodies else []
+        yield Delta(signatures, keys, ids, none, latest, bodies, arrivals=arrivals, elapsed=latest, stories=stories)
 
 
 def _resident() -> int:
