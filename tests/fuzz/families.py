@@ -17,7 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from stream_dedup import Deduplicator, Item
+from stream_dedup import Item
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Tombstone
 from stream_dedup.settings import load_settings

@@ -157,7 +157,7 @@ def _saved_state() -> tuple[bytes, list[bytes]]:
 
 def _saved(data: bytes) -> None:
     path = scratch_file("saved", _entries_of(data, _saved_state()[1]))
-    settings = saved.settings_of(path)
+    settings = saved.settings_of(path, {})
     assert settings.window.length_ms > 0
     with _new() as dedup:
         saved.restore(dedup, path)

@@ -128,7 +128,7 @@ def _given(data: bytes) -> None:
 
 def _csv(data: bytes) -> None:
     for row in csv_rows(Input("a.csv", "csv", False, io.BytesIO(), iter([data]), 2**25)):
-        if row.value:
+        if row.value and row.fault is None:
             json.loads(row.value)
 
 
