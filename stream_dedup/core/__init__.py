@@ -4,8 +4,8 @@
 negative. A call releases the interpreter lock, so other threads run meanwhile. An array passes as its address, so it
 must be contiguous; lengths pass beside it. A `Struct` passes by its address, and keeps the arrays that it points to.
 
->>> call("core_version")
-1
+>>> call("core_version") == VERSION
+True
 """
 
 import ctypes

@@ -392,7 +392,7 @@ def _check_brokers(admin: Any, settings: Settings) -> None:
 
 def _count_brokers(admin: Any) -> int:
     """The brokers of the cluster; 0 where the client cannot read the answer: before Kafka 3.7, or without the right."""
-    with suppress(KafkaError, ValueError):
+    with suppress(KafkaError, ValueError, KeyError):  # KeyError: of kafka-python 3.0.12, which misses a field
         return len(admin.describe_cluster()["brokers"])
     return 0
 

@@ -178,10 +178,11 @@ def test_the_changelog_retains_window_and_input_and_the_reported_command_mends_i
 
     retain(str(needed - 1))
     [line] = problems(settings)
-    assert line.endswith(f"retention.ms={needed}")
-    for enough in (line.rsplit("retention.ms=", 1)[1], "-1"):
-        retain(enough)
-        check_topics(settings)
+    assert line.endswith(f"retention.ms is {needed - 1}, and must be {needed}; fix it with: stream-dedup topics fix")
+    assert fix_topics(settings) == [f"{settings.topics.changelog}: retention.ms is {needed}"]
+    check_topics(settings)
+    retain("-1")
+    check_topics(settings)
 
 
 @pytest.mark.parametrize(("scope", "former", "needed"), [("global", 1, 2), ("partition", 3, 6)])
@@ -191,7 +192,9 @@ def test_a_changelog_with_one_partition_per_index_is_refused(make: Make, scope: 
     create_topics(settings, partitions=3)
     found = [line for line in problems(settings) if f"{former} partition" in line and "scope" in line]
     assert len(found) == 1
-    assert found[0].endswith(f"--partitions {needed}")
+    assert found[0].endswith(f"scope {scope} needs {needed}; fix it with: stream-dedup topics fix")
+    assert fix_topics(settings) == [f"{settings.topics.changelog}: {needed} partitions"]
+    check_topics(settings)
 
 
 ABSENT = """

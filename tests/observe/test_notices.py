@@ -34,11 +34,15 @@ def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 
 
 def complete_record(number: int) -> dict[str, Any]:
-    return {"id": f"n{number}", "title": f"Elm bridge {number}", "text": "It opened.", "source": "a.example"}
+    return {
+        "id": f"n{number}", "title": f"Elm bridge {number}", "text": "It opened.", "source": "a.example",
+        "published": "2023-11-14T22:13:20Z",
+    }  # fmt: skip
 
 
 def record_without_title(number: int) -> dict[str, Any]:
-    return {"id": f"n{number}", "headline": f"Elm bridge {number}", "text": "It opened.", "source": "a.example"}
+    record = complete_record(number)
+    return record | {"headline": record.pop("title")}
 
 
 def report(clock: Clock, make_record: Any, count: int) -> BatchReport:

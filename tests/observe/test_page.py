@@ -116,7 +116,7 @@ def test_an_update_is_shown_beside_its_original_with_what_is_new(watched: Watche
     page, text = get(watched)[2], words(watched)
     updates = text.partition("Last updates let through")[2]
     assert "Let through: the same article with something new." in updates
-    assert re.search(r"New are \d+ words \(\d+ %\)\.", updates)
+    assert re.search(r"New are \d+ words \(\d+ %\) and 8 numbers\.", updates)
     assert re.search(r"novelty: how likely it has something new [01]\.\d+ 0\.4", updates)
     assert f"<mark>{more}</mark>" in page
     assert "None since the start." in text.partition("Last held back")[2].partition("Last updates")[0]
