@@ -104,7 +104,7 @@ TYPED = {
     "MSK": "does-it-run-on-msk-confluent-cloud-redpanda-or-strimzi",
     "GPU": "does-it-need-a-gpu-or-a-language-model",
     "Helm": "is-there-a-helm-chart",
-    "license": "what-is-the-licence-license-what-does-it-cost",
+    "license": "what-is-the-licence-or-license-what-does-it-cost",
     "how fast": "how-fast-is-it-in-items-a-second",
 }
 SEARCH = """question => {

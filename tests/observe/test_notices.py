@@ -115,7 +115,7 @@ def test_a_change_shows_after_many_earlier_items(clock: Clock) -> None:
 def test_odd_times_are_shown_but_logged_by_the_tasks_only(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     clock.passed = START / 1000 - START
     incoming = Incoming(SETTINGS, clock=clock)
-    incoming.batch(report(clock, complete_record, 1000))
+    incoming.batch(report(clock, lambda i: complete_record(i) | {"published": "1970-01-20T16:13:20Z"}, 1000))
     shown = incoming.latest()
     assert shown is not None
     assert [warning.kind for warning in shown[1].warnings] == ["dates-1970"]
