@@ -251,6 +251,7 @@ typedef struct {
     uint32_t hash;                       /* of its tokens */
     bool is_prose;                       /* it is part of a sentence of prose */
     bool is_last;                        /* it ends its sentence or line */
+    bool is_marked;                      /* its sentence ends in a mark */
 } passage;
 
 /* Lines and sentences of one text. */
@@ -458,13 +459,14 @@ typedef struct diff diff;
 /* What the sentences of a new item are beside a known one, in tokens; see `add_sentence`. */
 typedef struct differences {
     int64_t tokens, matched;    /* of all sentences */
-    int64_t fresh;              /* without a partner, in new sentences of prose */
+    int64_t fresh, inserted;    /* without a partner, in new sentences of prose; in those between known ones */
     int64_t altered, facts;     /* in known sentences: words in the place of others; figures, negations */
     int64_t of_headline;        /* of these, those of the new headline alone */
-    int64_t between, behind;    /* in short sentences or rows between known ones; behind the last known one */
-    int64_t lead;               /* without a partner, in the first sentence of prose */
-    int64_t waiting;            /* scratch: as `between`, until the next sentence is known */
-    bool has_lead, is_behind_known;
+    int64_t brief, between;     /* in short sentences, in lines without a mark, between known ones */
+    int64_t behind;             /* in both, behind the last known one */
+    int64_t lead, rest, said;   /* without a partner, in the first sentence of prose and behind it; see `words_said` */
+    int64_t waiting, new_since; /* scratch: new words of a short sentence, of prose, until the next one is known */
+    bool has_lead, has_known, is_behind_known, is_brief;
 } differences;
 
 diff *take_diff(arena *scratch);
@@ -477,7 +479,7 @@ bool lacks_word(const diff *work, int64_t token);
 /* Whether this token of the new text has a partner. */
 bool is_matched(const diff *work, int64_t token);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
-void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, differences *found);
+void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 
 /* ---- boilerplate (boilerplate.c) ---- */
 
@@ -575,7 +577,8 @@ typedef struct similarity {
     float headline_numbers, new_headline_numbers, new_headline;
     float headline_gains, headline_figures, headline_losses, spread;
     float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
-    float matched, fresh, altered, facts, altered_headline, between, behind, lead;
+    float matched, fresh, inserted, altered, facts, altered_headline;
+    float brief, between, behind, lead, said, unmatched, rest;
     uint32_t smaller_size;
     bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;
@@ -668,7 +671,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
-enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 9 };
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 11 };
 
 /* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };
@@ -689,6 +692,7 @@ typedef struct thresholds {
     float least_ratio, most_ratio, next_day, bulletin_hours, figures, fewest_words, own_words, ungrounded, another_text;
     float same_wording, form_tokens, new_to_version, same_order;
     float few_new, few_lost, few_gained, one_figure;
+    float nearly_all, same_length, few_said, more_said, small_rest, some_rest, few_unmatched, alike_headline;
     bool is_plain;
 } thresholds;
 

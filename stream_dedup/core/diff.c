@@ -18,6 +18,7 @@ enum {
     MOST_CHAIN = 8,  /* places of a gram that are tried */
     MOST_GAP = 40,   /* codes of a gap, on each side, that is aligned: more is another text */
     FLANK = 3,       /* known words on each side of what is replaced: else it is a dateline or another sentence */
+    LEAD = 64,       /* words of the first sentence in which those of the headline are looked for */
     DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
 };
@@ -143,17 +144,16 @@ static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
     }
 }
 
-/* Align the short gaps between paired runs. */
+/* Align the short gaps between paired runs, and those between them and the ends of both texts. */
 static void pair_gaps(diff *work) {
-    int64_t count = work->own_count, before = NONE; /* the last place with a partner */
-    for (int64_t i = work->own_headline; i <= count; i++) {
-        if (i < count && work->partners[i] == NONE) continue;
-        int64_t b = before == NONE ? NONE : work->partners[before] + 1;
-        int64_t known_end = i < count ? work->partners[i] : NONE;
-        int64_t a = before == NONE ? work->own_headline : before + 1;
-        bool is_gap = b != NONE && known_end > b && i > a;
+    int64_t a = work->own_headline, b = work->known_headline;
+    for (int64_t i = a; i <= work->own_count; i++) {
+        int64_t known_end = i < work->own_count ? work->partners[i] : work->known_count;
+        if (known_end == NONE) continue;
+        bool is_gap = known_end > b && i > a;
         if (is_gap && i - a <= MOST_GAP && known_end - b <= MOST_GAP) align(work, a, i - a, b, known_end - b);
-        before = i;
+        a = i + 1;
+        b = known_end + 1;
     }
 }
 
@@ -210,11 +210,20 @@ static bool is_restyled(const diff *work, int64_t begin, int64_t end, int64_t kn
     return false;
 }
 
-/* Add what a few words in the place of a few others say: own[begin:end] between words that are known on both sides. */
+/* Add what a few words in the place of a few others say: own[begin:end] between words that are known on both sides. At
+ * an end of the text one side is enough for a figure behind a known word, and for a word of the new headline that stands
+ * in the place of as many others; other words are a dateline or a credit. */
 static void add_replacement(const diff *work, int64_t begin, int64_t end, differences *found) {
-    if (!is_flank(work, begin - 1, -1) || !is_flank(work, end, 1)) return;
-    int64_t known_begin = work->partners[begin - 1] + 1, known_end = work->partners[end];
-    int64_t own = 0, lost = 0, figures = 0, lost_figures = 0;
+    bool before = is_flank(work, begin - 1, -1), behind = is_flank(work, end, 1), is_flanked = before && behind;
+    bool is_edge = (behind && begin - work->own_headline < FLANK) || (before && work->own_count - end < FLANK);
+    if (!is_flanked && !is_edge) return;
+    int64_t known_begin = begin > work->own_headline ? work->partners[begin - 1] : NONE;
+    int64_t known_end = end < work->own_count ? work->partners[end] : NONE;
+    if (known_begin == NONE && known_end == NONE) return;
+    if (known_begin == NONE) known_begin = max_i64(known_end - (end - begin), work->known_headline);
+    else known_begin++;
+    if (known_end == NONE) known_end = min_i64(known_begin + (end - begin), work->known_count);
+    int64_t own = 0, lost = 0, figures = 0, lost_figures = 0, of_headline = 0;
     if (known_end < known_begin || known_end - known_begin > MOST_REPLACED) return;
     bool is_denied = false;
     for (int64_t i = begin; i < end; i++) {
@@ -222,8 +231,11 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         own++;
         is_denied ^= is_negation(work->own[i]);
         figures += is_figure(work->own[i]);
-        found->of_headline += is_of_new_headline(work, work->own[i]);
+        of_headline += is_of_new_headline(work, work->own[i]);
     }
+    bool is_inside = begin > work->own_headline && end < work->own_count;
+    if (!is_flanked && !of_headline && !(is_inside && figures)) return;
+    found->of_headline += of_headline;
     for (int64_t j = known_begin; j < known_end; j++) {
         if (work->is_used[j]) continue;
         lost++;
@@ -238,12 +250,13 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         found->altered += own;
 }
 
-/* Add what is replaced in the part own[begin:end] of a known sentence. Two places with one word between them are one. */
+/* Add what is replaced in the part own[begin:end] of a known sentence. Two places between which there are too few words
+ * to flank them are one: "20 of the 47". */
 static void add_alterations(const diff *work, int64_t begin, int64_t end, differences *found) {
     for (int64_t i = begin; i < end; i++) {
-        int64_t stop = i;
-        while (stop < end && (work->partners[stop] == NONE || (stop > i && stop + 1 < end && work->partners[stop + 1] == NONE)))
-            stop++;
+        int64_t stop = i; /* behind the last word without a partner that follows */
+        for (int64_t k = i; k < end && k < stop + FLANK && (k == i || stop > i); k++)
+            if (work->partners[k] == NONE) stop = k + 1;
         /* Between two words that are known, others may have been lost. */
         bool is_lost = stop == i && i > begin && work->partners[i] > work->partners[i - 1] + 1;
         if ((stop > i && stop - i <= MOST_REPLACED) || is_lost) add_replacement(work, i, stop, found);
@@ -251,36 +264,65 @@ static void add_alterations(const diff *work, int64_t begin, int64_t end, differ
     }
 }
 
-void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, differences *found) {
-    int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0;
-    for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
-    int64_t count = end - begin;
-    bool is_new = 2 * unmatched >= count;
-    found->matched += count - unmatched;
-    found->tokens += count;
-    if (is_prose && !found->has_lead) {
-        found->has_lead = true;
-        found->lead = unmatched;
-        /* What stands in front of known words alone is a dateline. */
-        int64_t start = first;
-        while (start < last && work->partners[start] == NONE) start++;
-        if (start - first == unmatched && unmatched <= DATELINE) found->lead = 0;
+/* Count the words of the new headline that the known one lacks, and that have no partner in own[first:last]. */
+static int64_t words_said(const diff *work, int64_t first, int64_t last) {
+    int64_t said = 0;
+    last = min_i64(last, first + LEAD);
+    for (int64_t k = 0; k < work->own_headline; k++) {
+        uint16_t code = work->own[k];
+        bool is_again = false, is_here = false;
+        for (int64_t other = 0; other < k; other++) is_again |= work->own[other] == code;
+        for (int64_t i = first; i < last; i++) is_here |= work->partners[i] == NONE && work->own[i] == code;
+        said += is_here && !is_again && is_of_new_headline(work, code);
     }
-    if (is_prose) {
-        if (is_new) found->fresh += unmatched;
-        else add_alterations(work, first, last, found);
-    }
-    /* A short sentence or a row of a list counts if what stands before it is known; more if what stands behind it is. */
-    bool is_known = unmatched == 0 || (is_prose && !is_new);
-    if (is_known) {
-        found->between += found->waiting;
-        found->waiting = 0;
-        found->is_behind_known = true;
-    } else if (!is_prose && found->is_behind_known && !found->waiting) {
+    return said;
+}
+
+/* The first sentence of prose says what is new, if its headline does; else it may be the old one behind a dateline. */
+static void add_lead(const diff *work, int64_t first, int64_t last, int64_t unmatched, differences *found) {
+    found->has_lead = true;
+    found->rest -= unmatched;
+    found->said = words_said(work, first, last);
+    int64_t start = first;
+    while (start < last && work->partners[start] == NONE) start++;
+    bool is_dateline = start - first == unmatched && unmatched <= DATELINE;
+    found->lead = is_dateline ? 0 : unmatched;
+}
+
+/* Add a sentence or line that is not known. A short one counts if what stands before it is known; more if what stands
+ * behind it is. */
+static void add_unknown(int64_t unmatched, bool is_prose, bool is_marked, differences *found) {
+    if (!is_prose && found->is_behind_known && !found->waiting) {
         found->waiting = unmatched;
+        found->is_brief = is_marked;
     } else {
         found->behind += found->waiting;
         found->waiting = 0;
         found->is_behind_known = false;
     }
+}
+
+static void add_known(differences *found) {
+    *(found->is_brief ? &found->brief : &found->between) += found->waiting;
+    found->inserted += found->new_since;
+    found->waiting = found->new_since = 0;
+    found->has_known = found->is_behind_known = true;
+}
+
+void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found) {
+    int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0;
+    for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
+    bool is_new = 2 * unmatched >= last - first;
+    found->matched += last - first - unmatched;
+    found->tokens += last - first;
+    found->rest += unmatched;
+    if (is_prose && !found->has_lead) add_lead(work, first, last, unmatched, found);
+    if (is_prose && is_new) {
+        found->fresh += unmatched;
+        if (found->has_known) found->new_since += unmatched;
+    } else if (is_prose) {
+        add_alterations(work, first, last, found);
+    }
+    if (unmatched == 0 || (is_prose && !is_new)) add_known(found);
+    else add_unknown(unmatched, is_prose, is_marked, found);
 }

@@ -295,18 +295,23 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
         prose += one->is_prose;
         recurring += one->is_prose && article->recurs[p - text.first];
         if (!one->is_last) continue;
-        if (!recurring) add_sentence(diff, begin - text.token, one->end - text.token, prose > 0, &found);
+        if (!recurring) add_sentence(diff, begin - text.token, one->end - text.token, prose > 0, one->is_marked, &found);
         begin = one->end;
         prose = recurring = 0;
     }
     pair->matched = found.tokens ? (float)((double)found.matched / (double)found.tokens) : 1; /* all recurs elsewhere */
     pair->fresh = (float)found.fresh;
+    pair->inserted = (float)found.inserted;
     pair->altered = (float)found.altered;
     pair->facts = (float)found.facts;
     pair->altered_headline = (float)found.of_headline;
+    pair->brief = (float)found.brief;
     pair->between = (float)found.between;
     pair->behind = (float)(found.behind + found.waiting);
     pair->lead = (float)found.lead;
+    pair->said = (float)found.said;
+    pair->unmatched = (float)(found.tokens - found.matched);
+    pair->rest = (float)found.rest;
 }
 
 void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
@@ -315,7 +320,7 @@ void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *h
     double each_word = diff ? 1 : absent.each_word;
     write_absent(filter, article->lacks);
     double new = find_new_words(pair, article, each_word, diff);
-    double may_be_new = (new + DOUBT * sqrt(new + 1)) * each_word;
+    double may_be_new = diff ? new : (new + DOUBT * sqrt(new + 1)) * each_word;
     bool is_far_longer = pair->log_size_ratio < FAR_LONGER;
     if (each_word >= 2 && is_far_longer) new = new + DOUBT * sqrt(new + 1); /* in doubt an item is let through */
     if (each_word >= FULL) { /* the known item has nearly all words: its shingles count instead */

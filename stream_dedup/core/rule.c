@@ -56,7 +56,8 @@ static bool has_others(const similarity *pair, const thresholds *rule) {
 }
 
 static bool is_reordered(const similarity *pair, const thresholds *rule) {
-    return pair->other_order && pair->covered < rule->same_order && !has_others(pair, rule);
+    bool is_other_text = isnan(pair->unmatched) ? pair->covered < rule->same_order : pair->unmatched >= 1;
+    return pair->other_order && is_other_text && !has_others(pair, rule);
 }
 
 /* Whether the new item is a headline alone that says something else: a figure that the known item lacks; and if that is
@@ -85,7 +86,7 @@ static bool is_notice(const similarity *pair, const thresholds *rule) {
 
 /* Whether it is a new version of its id, with a new sentence, a few new words, or a word or figure in another's place. */
 static bool is_new_version(const similarity *pair, const thresholds *rule) {
-    bool is_changed = pair->facts + pair->altered + pair->between > 0;
+    bool is_changed = pair->facts + pair->altered + pair->brief + pair->between > 0;
     return pair->same_id && (is_changed || pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
 }
 
@@ -97,6 +98,30 @@ static bool shares_nothing(const similarity *pair, const thresholds *rule) {
 
 /* Whether one form is filled in otherwise: a word of the headline and a figure have others in their places in the text. */
 static bool is_filled(const similarity *pair) { return pair->facts >= 1 && pair->altered_headline >= 1; }
+
+/* Whether the text is as long as the known one. */
+static bool is_as_long(const similarity *pair, const thresholds *rule) {
+    return fabsf(pair->log_size_ratio) < rule->same_length;
+}
+
+/* Whether the story goes on: another headline, whose new words stand in a rewritten first sentence of the same text. */
+static bool is_follow_up(const similarity *pair, const thresholds *rule) {
+    if (!(pair->headline < rule->alike_headline) || !is_as_long(pair, rule)) return false;
+    bool is_said = pair->said >= rule->few_said && pair->rest <= rule->small_rest;
+    return is_said || (pair->said >= rule->more_said && pair->rest <= rule->some_rest);
+}
+
+/* Whether a word of the headline has another in its place in the text, and hardly anything else is new. */
+static bool is_turned(const similarity *pair, const thresholds *rule) {
+    bool is_same = pair->headline >= rule->another_headline && is_as_long(pair, rule);
+    return is_same && pair->altered_headline >= 1 && pair->unmatched <= rule->few_unmatched;
+}
+
+/* Words that were replaced, or put in as short sentences, where nearly all else is known and no sentence is new. */
+static float edited(const similarity *pair, const thresholds *rule) {
+    bool is_edit = pair->fresh == 0 && pair->matched > rule->nearly_all;
+    return is_edit ? pair->brief + pair->altered + pair->facts : 0;
+}
 
 /* Whether one site has the pair's text under two headlines, of which it speaks of neither: a notice in the place of an
  * article proves nothing. */
@@ -125,12 +150,15 @@ static bool is_wall(const similarity *pair, const thresholds *rule) {
     FEATURE(article_share, or_zero(pair->article_share))                                                               \
     FEATURE(matched, or_other(pair->matched, or_zero(pair->covered)))                                                  \
     FEATURE(fresh, or_other(pair->fresh, or_zero(pair->new_sentences)))                                                \
+    FEATURE(inserted, or_zero(pair->inserted))                                                                         \
     FEATURE(altered, or_zero(pair->altered))                                                                           \
     FEATURE(facts, or_zero(pair->facts))                                                                               \
     FEATURE(altered_headline, or_zero(pair->altered_headline))                                                         \
+    FEATURE(brief, or_zero(pair->brief))                                                                               \
     FEATURE(between, or_zero(pair->between))                                                                           \
     FEATURE(behind, or_zero(pair->behind))                                                                             \
-    FEATURE(lead, or_zero(pair->lead))
+    FEATURE(lead, or_zero(pair->lead))                                                                                 \
+    FEATURE(edited, edited(pair, rule))
 
 #define KINSHIP(FEATURE)                                                                                               \
     FEATURE(same_source, pair->same_source)                                                                            \
@@ -156,7 +184,9 @@ static bool is_wall(const similarity *pair, const thresholds *rule) {
     FEATURE(notice, is_notice(pair, rule))                                                                             \
     FEATURE(unshared, shares_nothing(pair, rule))                                                                      \
     FEATURE(wall, is_wall(pair, rule))                                                                                 \
-    FEATURE(filled, is_filled(pair))
+    FEATURE(filled, is_filled(pair))                                                                                   \
+    FEATURE(follow_up, is_follow_up(pair, rule))                                                                       \
+    FEATURE(turned, is_turned(pair, rule))
 
 #define VALUE(name, value) (float)(value),
 #define COUNTED(name, value) +1
@@ -224,7 +254,7 @@ float kinship_logit(const similarity *pair, const thresholds *rule) {
 }
 
 bool is_same_article(const similarity *pair, const thresholds *rule) {
-    return kinship_logit(pair, rule) >= rule->same_article && !is_another_event(pair, rule);
+    return kinship_logit(pair, rule) >= rule->same_article && !is_another_event(pair, rule) && !is_filled(pair);
 }
 
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
@@ -269,7 +299,7 @@ CORE_API int64_t judge_pairs(const similarity *pairs, int64_t count, const thres
         } else {
             one.logit = novelty_logit(pair, rule);
             one.kinship = kinship_logit(pair, rule);
-            one.is_same = one.kinship >= rule->same_article && !is_another_event(pair, rule);
+            one.is_same = one.kinship >= rule->same_article && !is_another_event(pair, rule) && !is_filled(pair);
             one.is_held = one.is_repeat || one.logit < rule->hold_below;
         }
         out[p] = one;

@@ -156,6 +156,7 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
                 .hash = narrowed(mix(hash)),
                 .is_prose = is_prose,
                 .is_last = until == end,
+                .is_marked = sentences->is_sentence[k],
             };
             begin = until;
         }

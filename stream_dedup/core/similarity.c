@@ -223,7 +223,7 @@ static void measure_novelty(similarity *pair, const fresh_item *new, const uint8
 static void forget(similarity *pair) {
     float apart = pair->apart;
     *pair = (similarity){0};
-    for (float *one = &pair->body; one <= &pair->lead; one++) *one = NAN;
+    for (float *one = &pair->body; one <= &pair->rest; one++) *one = NAN;
     pair->apart = apart;
 }
 

@@ -50,11 +50,14 @@ _FLOATS = (
     # the item with fewer words.
     *("lost_words", "lost_numbers", "gained_words", "gained_numbers", "fewer_words"),
     # By a diff of the two texts, in tokens, without sentences that recur; NaN if one of the two has no sequence: share
-    # of all sentences that the known item has. New ones in sentences of prose of which half or more is new. In the
-    # others: words in the place of others; figures in the place of others, and negations that came in or are lost; of
-    # both, what the new headline says and the known one does not. New ones in short sentences or rows between known
-    # ones, and behind the last known one. New ones in the first sentence of prose.
-    *("matched", "fresh", "altered", "facts", "altered_headline", "between", "behind", "lead"),
+    # of all sentences that the known item has. New ones in sentences of prose of which half or more is new; of these,
+    # those between known sentences. In the others: words in the place of others; figures in the place of others, and
+    # negations that came in or are lost; of both, what the new headline says and the known one does not.
+    *("matched", "fresh", "inserted", "altered", "facts", "altered_headline"),
+    # New ones in short sentences between known ones; in lines without a mark between known ones; in both, behind the
+    # last known one. New ones in the first sentence of prose, and words of these that the new headline says and the
+    # known one does not. New ones of all sentences, and of those behind the first one of prose.
+    *("brief", "between", "behind", "lead", "said", "unmatched", "rest"),
 )
 _FLAGS = (
     # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text

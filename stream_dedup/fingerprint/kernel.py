@@ -26,12 +26,12 @@ PASSAGE = record(
     "passage",
     [
         *((name, "<i8") for name in ("end", "first_shingle", "last_shingle")),
-        *(("hash", "<u4"), ("is_prose", "?"), ("is_last", "?")),
+        *(("hash", "<u4"), ("is_prose", "?"), ("is_last", "?"), ("is_marked", "?")),
     ],
 )
 """A passage, which is a sentence, a line, or 16 tokens of one. end: the token after it; first_shingle, last_shingle: of
 those that begin in it and end in its sentence; hash: of its tokens; is_prose: part of a sentence of prose; is_last: it
-ends its sentence or line."""
+ends its sentence or line; is_marked: its sentence ends in a mark."""
 
 
 _OFFSETS = {

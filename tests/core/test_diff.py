@@ -24,7 +24,10 @@ FERRY = (
     "Farmers from the villages do not believe that the crossing opens again before the harvest. "
 )
 SENTENCES = FERRY.split(". ")
-DIFF = ("matched", "fresh", "altered", "facts", "altered_headline", "between", "behind", "lead")
+DIFF = (
+    *("matched", "fresh", "inserted", "altered", "facts", "altered_headline", "brief", "between", "behind", "lead"),
+    *("said", "unmatched", "rest"),
+)
 
 
 def diff(
@@ -70,16 +73,55 @@ def test_a_word_in_the_place_of_another_one_is_an_alteration_and_counts_if_the_h
 def test_a_sentence_of_other_words_is_fresh() -> None:
     sentence = "Two dozen fishermen blocked a road near Alder because nobody had asked them about any plan. "
     found = diff(FERRY + sentence)
-    assert found["fresh"] == len(sentence.split())
+    assert (found["fresh"], found["inserted"]) == (len(sentence.split()), 0)
     assert found["new_words"] == len(set(sentence.lower().split()) - set(FERRY.lower().split()))
     assert diff(sentence + FERRY)["lead"] == len(sentence.split())
 
 
-def test_a_short_sentence_counts_between_known_ones_and_behind_the_last_one() -> None:
-    first, rest = f"{SENTENCES[0]}. ", ". ".join(SENTENCES[1:])
-    between, behind = diff(f"{first}Nobody drowned. {rest}"), diff(f"{FERRY}Nobody drowned.")
-    assert (between["between"], between["behind"]) == (2, 0)
-    assert (behind["between"], behind["behind"]) == (0, 2)
+def put_in(text: str) -> dict[str, float]:
+    """The ferry with a text behind its first sentence."""
+    return diff(f"{SENTENCES[0]}. {text}{'. '.join(SENTENCES[1:])}")
+
+
+def test_a_new_sentence_between_known_ones_is_inserted() -> None:
+    sentence = "Two dozen fishermen blocked a road near Alder because nobody had asked them about any plan. "
+    assert put_in(sentence)["inserted"] == put_in(sentence)["fresh"] == len(sentence.split())
+
+
+def test_a_short_sentence_and_a_line_count_between_known_sentences_and_behind_the_last_one() -> None:
+    found = put_in("Nobody drowned. ")
+    assert (found["brief"], found["between"], found["behind"]) == (2, 0, 0)
+    found = put_in("\nWilla Oakes, Linden Wire\n")
+    assert (found["brief"], found["between"], found["behind"]) == (0, 4, 0)
+    found = diff(f"{FERRY}Nobody drowned.")
+    assert (found["brief"], found["between"], found["behind"]) == (0, 0, 2)
+
+
+def test_two_figures_with_a_word_or_two_between_them_are_two_facts() -> None:
+    known = FERRY.replace("38 million crowns", "20 of the 47 crowns in its purse")
+    assert diff(known.replace("20 of the 47", "47 of the 20"), known)["facts"] == 2
+    assert diff(known.replace("20 of the 47", "19 of the 48"), known)["facts"] == 2
+
+
+def test_at_the_beginning_and_the_end_a_word_counts_if_the_headline_has_it() -> None:
+    for new in (FERRY.replace("The old", "The new"), FERRY.replace("before the harvest", "before the winter")):
+        word = "new" if "new" in new else "winter"
+        assert diff(new)["altered_headline"] == diff(new)["altered"] == 0, "a dateline, a byline or a credit"
+        found = diff(new, titles=(f"A {word} ferry", "A ferry"))
+        assert (found["altered_headline"], found["altered"]) == (1, 1)
+
+
+def test_at_the_beginning_a_figure_behind_a_known_word_is_a_fact() -> None:
+    known = FERRY.replace("The old ferry", "About 20 ferries")
+    assert diff(known.replace("20", "30"), known)["facts"] == 1
+
+
+def test_what_the_headline_says_anew_is_said_in_the_first_sentence() -> None:
+    told = f"The crew is safe after a rescue at dawn. {FERRY}"
+    titles = "Crew safe after rescue", "Ferry is taken out of service"
+    found = diff(told, titles=titles)
+    assert (found["said"], found["rest"], found["unmatched"]) == (4, 0, found["lead"])
+    assert diff(f"{FERRY}The crew is safe after a rescue at dawn.", titles=titles)["said"] == 0
 
 
 # -- what is none ------------------------------------------------------------------------------------------------------

@@ -343,14 +343,7 @@ def filled_in(form: Form) -> list[Item]:
     return [item(f"n{n}", form(chance), n / 60, f"paper{n}.example") for n in range(40)]
 
 
-# Name, age and town of an obituary stand together at the beginning of its text, where no known words show that they
-# replace others: eight of forty are held back.
-_AT_THE_BEGINNING = pytest.mark.xfail(
-    strict=True, reason="what is replaced at the beginning of a text is no replacement"
-)
-
-
-@pytest.mark.parametrize("form", [pytest.param(obituary, marks=_AT_THE_BEGINNING), road])
+@pytest.mark.parametrize("form", [obituary, road])
 def test_a_form_that_forty_sites_fill_in_is_forty_articles(form: Form) -> None:
     assert shown(filled_in(form)).count("-") <= 2
 

@@ -64,8 +64,8 @@ _SITE_GROUPS = 10
 # The weight of an edit, by kind; a labelled pair has 1. There are some 130 edits of a kind, so a kind weighs as much as
 # 13 labelled pairs. Copies weigh more, because more kinds of edits are news. A short sentence at the end looks to every
 # feature like "Read more here" in its place, so it teaches nothing.
-EDIT_WEIGHT, _COPY_WEIGHT = 0.1, 0.3
-_OF_FORMS = {"form": 0.2, "figure": 0.2, "amount": 0.2}
+EDIT_WEIGHT, _COPY_WEIGHT = 0.15, 0.3
+_OF_FORMS = {"form": 0.2, "figure": 0.2, "amount": 0.2, "short_fact": 0.3, "fact": 0.2, "row": 0.2}
 EDIT_WEIGHTS = dict.fromkeys(COPIES, _COPY_WEIGHT) | _OF_FORMS | {"short_fact_at_end": 0.0}
 _EDITS, _EDIT_SEED = 8, 2
 # Edits that make another article. Other edits with news teach kinship nothing: an article with another lead may or may

@@ -194,6 +194,7 @@ def is_series(s: Similar) -> bool:
 
 
 def novelty_of(s: Similar) -> Any:
+    is_edit = s.fresh == 0 and s.matched > F32(0.9)
     words, larger = max(known_or(s.words), F32(1)), min(max(s.log_size_ratio, F32(-1.5)), F32(2))
     features = [
         F32(s.same_source), known_or(s.headline, -1), known_or(s.covered), known_or(s.new_sentences),
@@ -201,12 +202,14 @@ def novelty_of(s: Similar) -> Any:
         known_or(s.lost_words), known_or(s.lost_numbers), known_or(s.headline_gains), known_or(s.headline_losses),
         known_or(s.headline_figures), known_or(s.new_headline), known_or(s.grounded, 1), larger,
         known_or(s.spread), known_or(s.tokens), known_or(s.article_share),
-        known_or(s.matched, known_or(s.covered)), known_or(s.fresh, known_or(s.new_sentences)), known_or(s.altered),
-        known_or(s.facts), known_or(s.altered_headline), known_or(s.between), known_or(s.behind), known_or(s.lead),
+        known_or(s.matched, known_or(s.covered)), known_or(s.fresh, known_or(s.new_sentences)), known_or(s.inserted),
+        known_or(s.altered), known_or(s.facts), known_or(s.altered_headline), known_or(s.brief), known_or(s.between),
+        known_or(s.behind), known_or(s.lead), s.brief + s.altered + s.facts if is_edit else F32(0),
     ]  # fmt: skip
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
-    is_reordered = s.other_order and s.covered < F32(0.93) and not is_more
-    is_changed = s.facts + s.altered + s.between > 0
+    is_other_text = s.covered < F32(0.93) if np.isnan(s.unmatched) else s.unmatched >= 1
+    is_reordered = s.other_order and is_other_text and not is_more
+    is_changed = s.facts + s.altered + s.brief + s.between > 0
     is_version = s.same_id and (is_changed or s.new_sentences > 0 or s.new_words >= F32(4))
     is_other = bool(s.new_headline >= 1) or (bool(s.headline >= 1) and s.same_form and not s.same_text)
     is_alone, both = s.smaller_size == 0 and s.log_size_ratio <= 0, s.log_size_ratio == 0
@@ -222,8 +225,15 @@ def novelty_of(s: Similar) -> Any:
     is_unshared = s.smaller_size >= 8 and bool(s.tokens >= 8) and bool(is_unshared)
     is_wall = s.same_source and bool(s.headline < F32(0.5) and s.grounded <= F32(0.2))
     is_filled = bool(s.facts >= 1 and s.altered_headline >= 1)
+    is_as_long = abs(F32(s.log_size_ratio)) < F32(0.12)
+    is_said = bool(s.said >= 2 and s.rest <= 6) or bool(s.said >= 3 and s.rest <= 15)
+    is_follow_up = bool(s.headline < F32(0.61)) and is_as_long and is_said
+    is_turned = bool(s.headline >= F32(0.5) and is_as_long and s.altered_headline >= 1 and s.unmatched <= 4)
     fixed = F32(0)
-    terms = is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled
+    terms = (
+        is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled,
+        is_follow_up, is_turned,
+    )  # fmt: skip
     for value, feature in zip(terms, rule.FIXED.values(), strict=True):
         fixed += F32(feature.weight) * F32(value)
     return sum_of(rule.TABLE, features) + fixed

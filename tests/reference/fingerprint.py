@@ -378,6 +378,7 @@ class Passage:
     hash: int
     is_prose: bool
     is_last: bool
+    is_marked: bool
     first: int
     last: int
 
@@ -400,7 +401,7 @@ def passages_of(
             for i in range(until - start):
                 h += (words[start + i] + i * GOLDEN & M64) * FIRST
             last = max(min(starts[until], starts[end] - width + 1), starts[start])
-            out.append(Passage(until, narrowed(mix(h & M64)), is_prose, until == end, starts[start], last))
+            out.append(Passage(until, narrowed(mix(h & M64)), is_prose, until == end, is_sentence, starts[start], last))
             start = until
     return out
 

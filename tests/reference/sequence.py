@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.reference.fingerprint import FIGURES_FROM, GOLDEN, M64, NEGATIONS_FROM, Print
+from tests.reference.fingerprint import FIGURES_FROM, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
 
-GRAM, MOST_CHAIN, MOST_GAP, FLANK, DATELINE, MOST_REPLACED = 4, 8, 40, 3, 8, 5
+GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED = 4, 8, 40, 3, 64, 8, 5
 
 
 def is_negation(code: int) -> bool:
@@ -31,21 +31,26 @@ class Found:
     matched: int = 0
     tokens: int = 0
     fresh: int = 0
+    inserted: int = 0
     altered: int = 0
     facts: int = 0
     of_headline: int = 0
+    brief: int = 0
     between: int = 0
     behind: int = 0
     lead: int | None = None
+    said: int = 0
+    rest: int = 0
 
 
 @dataclass
 class Diff:
-    """own, known: all codes; start: the first of the new text; partners: of each own code, its place in `known`."""
+    """own, known: all codes; start, known_start: the first of each text; partners: of each own code, its place in `known`."""
 
     own: list[int]
     known: list[int]
     start: int
+    known_start: int
     headline: set[int]
     partners: dict[int, int] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
@@ -73,7 +78,7 @@ def diff_of(new: Print, known: Print) -> Diff | None:
         return None
     start, known_start = new.headline_codes, known.headline_codes
     headline = set(new.codes[:start]) - set(known.codes[:known_start])
-    diff = Diff(new.codes, known.codes, start, headline)
+    diff = Diff(new.codes, known.codes, start, known_start, headline)
     pair_runs(diff)
     pair_gaps(diff)
     return diff
@@ -113,11 +118,12 @@ def pair_runs(diff: Diff) -> None:
 
 
 def pair_gaps(diff: Diff) -> None:
-    """Align what lies between two paired places that follow each other in both texts."""
-    places = sorted(diff.partners)
+    """Align what lies between two paired places that follow each other in both texts, and the ends of both."""
+    partners = {diff.start - 1: diff.known_start - 1} | diff.partners | {len(diff.own): len(diff.known)}
+    places = sorted(partners)
     for before, after in pairwise(places):
-        a, b = before + 1, diff.partners[before] + 1
-        m, n = after - a, diff.partners[after] - b
+        a, b = before + 1, partners[before] + 1
+        m, n = after - a, partners[after] - b
         if 0 < m <= MOST_GAP and 0 < n <= MOST_GAP:
             align(diff, a, m, b, n)
 
@@ -146,7 +152,7 @@ def align(diff: Diff, a: int, m: int, b: int, n: int) -> None:
 
 def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
     """Sum up all sentences but those with a passage of prose that recurs."""
-    found, waiting, is_behind_known, begin = Found(), 0, False, 0
+    found, state, begin = Found(), State(), 0
     prose = list[bool]()
     recurs = False
     for passage in new.passages:
@@ -155,23 +161,25 @@ def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
         if not passage.is_last:
             continue
         if not recurs:
-            unmatched, is_known = add_sentence(diff, begin, passage.end, any(prose), found)
-            if is_known:
-                found.between += waiting
-                waiting, is_behind_known = 0, True
-            elif not any(prose) and is_behind_known and not waiting:
-                waiting = unmatched
-            else:
-                found.behind += waiting
-                waiting, is_behind_known = 0, False
+            add_sentence(diff, begin, passage, any(prose), found, state)
         begin, prose, recurs = passage.end, [], False
-    found.behind += waiting
+    found.behind += state.waiting
     return found
 
 
-def add_sentence(diff: Diff, begin: int, end: int, is_prose: bool, found: Found) -> tuple[int, bool]:
-    """Add a sentence; return how many of its words have no partner, and whether it is known."""
-    places = range(diff.start + begin, diff.start + end)
+@dataclass
+class State:
+    """waiting, new_since: new words of a short sentence, of prose, until the next one is known."""
+
+    waiting: int = 0
+    new_since: int = 0
+    is_brief: bool = False
+    has_known: bool = False
+    is_behind_known: bool = False
+
+
+def add_sentence(diff: Diff, begin: int, last: Passage, is_prose: bool, found: Found, state: State) -> None:
+    places = range(diff.start + begin, diff.start + last.end)
     is_open = [i not in diff.partners for i in places]
     unmatched, is_new = sum(is_open), 2 * sum(is_open) >= len(places)
     found.matched += len(places) - unmatched
@@ -179,23 +187,36 @@ def add_sentence(diff: Diff, begin: int, end: int, is_prose: bool, found: Found)
     if is_prose and found.lead is None:
         is_dateline = all(is_open[:unmatched]) and unmatched <= DATELINE
         found.lead = 0 if is_dateline else unmatched
+        found.said = len({diff.own[i] for i in places[:LEAD] if i not in diff.partners} & diff.headline)
+    else:
+        found.rest += unmatched
     if is_prose and is_new:
         found.fresh += unmatched
+        state.new_since += unmatched * state.has_known
     elif is_prose:
         add_alterations(diff, places, found)
-    return unmatched, unmatched == 0 or (is_prose and not is_new)
+    if unmatched == 0 or (is_prose and not is_new):
+        found.brief += state.waiting * state.is_brief
+        found.between += state.waiting * (not state.is_brief)
+        found.inserted += state.new_since
+        state.waiting = state.new_since = 0
+        state.has_known = state.is_behind_known = True
+    elif not is_prose and state.is_behind_known and not state.waiting:
+        state.waiting, state.is_brief = unmatched, last.is_marked
+    else:
+        found.behind += state.waiting
+        state.waiting, state.is_behind_known = 0, False
 
 
 def add_alterations(diff: Diff, places: range, found: Found) -> None:
-    """Add what is replaced in a known sentence. Two places with one word between them are one."""
+    """Add what is replaced in a known sentence. Two places with fewer than FLANK words between them are one."""
     i = places.start
     while i < places.stop:
         stop = i
-        while stop < places.stop:
-            is_bridge = i < stop < places.stop - 1 and stop + 1 not in diff.partners
-            if stop in diff.partners and not is_bridge:
-                break
-            stop += 1
+        if i not in diff.partners:
+            is_open = [k not in diff.partners for k in range(i, places.stop)]
+            while any(is_open[stop - i : stop - i + FLANK]):
+                stop += 1
         is_lost = stop == i > places.start and i - 1 in diff.partners and diff.partners[i] > diff.partners[i - 1] + 1
         if 0 < stop - i <= MOST_REPLACED or is_lost:
             add_replacement(diff, range(i, stop), found)
@@ -204,17 +225,33 @@ def add_alterations(diff: Diff, places: range, found: Found) -> None:
 
 def add_replacement(diff: Diff, own: range, found: Found) -> None:
     before, after = own.start - 1, own.stop
-    for at, step in ((before, -1), (after, 1)):
+
+    def is_flank(at: int, step: int) -> bool:
         flank = [diff.partners.get(at + step * k) for k in range(FLANK)]
-        if flank[0] is None or flank != [flank[0] + step * k for k in range(FLANK)]:
-            return
-    known = range(diff.partners[before] + 1, diff.partners[after])
-    if not 0 <= diff.partners[after] - known.start <= MOST_REPLACED:
+        within = all(diff.start <= at + step * k < len(diff.own) for k in range(FLANK))
+        return within and flank[0] is not None and flank == [flank[0] + step * k for k in range(FLANK)]
+
+    of_before, of_after = is_flank(before, -1), is_flank(after, 1)
+    is_at_start, is_at_end = own.start - diff.start < FLANK, len(diff.own) - own.stop < FLANK
+    is_flanked = of_before and of_after
+    if not (is_flanked or (of_after and is_at_start) or (of_before and is_at_end)):
+        return
+    first = diff.partners.get(before) if own.start > diff.start else None
+    last = diff.partners.get(after)
+    if first is None and last is None:
+        return
+    known_begin = max(last - len(own), diff.known_start) if first is None and last is not None else (first or 0) + 1
+    known = range(known_begin, min(known_begin + len(own), len(diff.known)) if last is None else last)
+    if not 0 <= known.stop - known.start <= MOST_REPLACED:
         return
     came = [diff.own[i] for i in own if i not in diff.partners]
     went = [diff.known[j] for j in known if j not in diff.used]
-    found.of_headline += sum(code in diff.headline for code in came)
+    of_headline = sum(code in diff.headline for code in came)
     figures, lost_figures = sum(map(is_figure, came)), sum(map(is_figure, went))
+    is_inside = own.start > diff.start and own.stop < len(diff.own)
+    if not is_flanked and not of_headline and not (is_inside and figures):
+        return  # a dateline, a byline or a credit
+    found.of_headline += of_headline
     stems = {stem_of(diff.known[j]) for j in known}
     is_restyled = any(diff.own[i] < FIGURES_FROM and stem_of(diff.own[i]) in stems for i in own)
     if sum(map(is_negation, came + went)) % 2:

@@ -38,7 +38,8 @@ FLOATS = {
     *("new_numbers_anywhere", "headline_numbers", "new_headline_numbers", "new_headline", "headline_gains"),
     *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
     *("gained_numbers", "fewer_words"),
-    *("matched", "fresh", "altered", "facts", "altered_headline", "between", "behind", "lead"),
+    *("matched", "fresh", "inserted", "altered", "facts", "altered_headline"),
+    *("brief", "between", "behind", "lead", "said", "unmatched", "rest"),
 }
 
 
@@ -179,7 +180,7 @@ def find_new(s: Similar, new: Print, known: Print, article: Article, diff: Diff 
             sentences, touched = sentences + 1, touched + (absent > 0)
             if absent * each_word >= 0.35 * (end - start):
                 new_sentences += end - start
-    may_be_new = (found + 2.0 * math.sqrt(found + 1)) * each_word
+    may_be_new = found if diff else (found + 2.0 * math.sqrt(found + 1)) * each_word
     is_far_longer = float(s.log_size_ratio) < FAR_LONGER
     if each_word >= 2 and is_far_longer:
         found += 2.0 * math.sqrt(found + 1)
@@ -265,7 +266,8 @@ def compare(
         found = differences(diff, new, recurring)
         s.matched, s.fresh, s.lead = found.matched / found.tokens if found.tokens else 1, found.fresh, found.lead or 0
         s.facts, s.altered, s.altered_headline = found.facts, found.altered, found.of_headline
-        s.between, s.behind = found.between, found.behind
+        s.inserted, s.brief, s.between, s.behind = found.inserted, found.brief, found.between, found.behind
+        s.said, s.unmatched, s.rest = found.said, found.tokens - found.matched, found.rest
     is_changed = (s.new_numbers_anywhere > 0 and s.lost_numbers > 0) or s.facts + s.altered > 0
     s.corrects |= mark == 2 and bool(max(s.new_words, s.gained_words) >= 3)
     s.corrects |= mark >= 2 and bool(is_changed)

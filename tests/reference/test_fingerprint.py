@@ -60,7 +60,7 @@ def texts_of(prints: Fingerprints, n: int) -> dict[str, Any]:
         "headline_numbers": [h for h in texts.headline_numbers[n].tolist() if h],
         "passages": [
             (
-                ends[k] - begin, int(p["hash"][k]), bool(p["is_prose"][k]), bool(p["is_last"][k]),
+                ends[k] - begin, int(p["hash"][k]), bool(p["is_prose"][k]), bool(p["is_last"][k]), bool(p["is_marked"][k]),
                 texts.shingles[p["first_shingle"][k] : p["last_shingle"][k]].tolist(),
             )
             for k in range(first, last)
@@ -74,7 +74,9 @@ def expected_texts(one: Print) -> dict[str, Any]:
         "numbers": one.numbers,
         "headline_words": one.headline_words,
         "headline_numbers": one.headline_numbers,
-        "passages": [(p.end, p.hash, p.is_prose, p.is_last, one.shingles[p.first : p.last]) for p in one.passages],
+        "passages": [
+            (p.end, p.hash, p.is_prose, p.is_last, p.is_marked, one.shingles[p.first : p.last]) for p in one.passages
+        ],
     }
 
 
