@@ -181,12 +181,14 @@ typedef struct {
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
     int64_t known_count;
-    const uint8_t *known_bits; /* of the upper LEXICON_BITS of all these hashes; NULL: there are none */
+    const uint8_t *known_bits; /* a Bloom filter of these hashes: two bits each; NULL: there are none */
 } token_tables;
 
 /* What a token is. NUMBER_WORD: its hash is that of its digits ("twelve": of "12"). FIGURE: it has a digit. */
 enum { NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE };
-enum { LEXICON_BITS = 16 }; /* one token in ten passes that is not in the lexicon; the bits stay in the first-level cache */
+/* Places in the filter of the lexicon are the upper bits of a hash, and the ones below. Of other tokens three in a hundred
+ * pass; with one bit each, ten. The filter stays in the first-level cache. */
+enum { LEXICON_BITS = 16 };
 
 /* The tokens of one text. The arrays are longer than the text and are used again for the next one. */
 typedef struct {
@@ -218,16 +220,22 @@ static inline uint32_t decode_character(const uint8_t *at, int64_t *width) {
     return (lead & 0x07) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu);
 }
 
-/* Hash the bytes of a word, eight at a time; zeros, which no word contains, pad the last eight. */
+/* The first eight bytes of a word; zeros, which no word contains, follow its end. A table, because without BMI2 a shift
+ * takes three times as long. */
+static inline uint64_t head_of(const uint8_t *word, int64_t size) {
+    static const uint64_t masks[] = {0, 0xFF, 0xFFFF, 0xFFFFFF, UINT32_MAX, UINT64_MAX >> 24, UINT64_MAX >> 16,
+                                     UINT64_MAX >> 8, UINT64_MAX};
+    return load64(word) & masks[min_i64(size, 8)];
+}
+
+/* Hash the bytes of a word, eight at a time. */
 static inline uint64_t hash_word(const uint8_t *word, int64_t size, uint64_t seed) {
-    int rest = 64 - 8 * (int)min_i64(size, 8);
-    uint64_t hash = ((load64(word) << rest >> rest) ^ seed) * GOLDEN;
+    uint64_t hash = (head_of(word, size) ^ seed) * GOLDEN;
     for (; size > 8; size -= 8) {
         word += 8;
-        rest = 64 - 8 * (int)min_i64(size - 8, 8);
         /* Salted (Scheme.token_seed): without this step, two changes of a long word cancel whatever the seed is. */
         if (seed >> 32) hash = mix(hash);
-        hash = (hash ^ (hash >> 32) ^ (load64(word) << rest >> rest)) * MIX_1;
+        hash = (hash ^ (hash >> 32) ^ head_of(word, size - 8)) * MIX_1;
     }
     return mix(hash);
 }

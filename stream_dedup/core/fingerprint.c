@@ -39,7 +39,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     int64_t units = recipe->of_letters ? bytes : tokens;
     token_list *list = &work->tokens;
     list->text = arena_take(scratch, bytes, 1);
-    list->places = arena_take(scratch, 2 * tokens, sizeof *list->places);
+    list->places = arena_take(scratch, 2 * tokens + 4, sizeof *list->places);
     list->hashes = arena_take(scratch, tokens, sizeof *list->hashes);
     list->kinds = arena_take(scratch, tokens, 1);
     list->traits = arena_take(scratch, tokens, 1);

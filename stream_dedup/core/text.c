@@ -112,13 +112,15 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
 
 /* Whether one of the first eight bytes of a word is a digit: the only bytes of words whose upper half is 3. */
 static inline bool has_digit(const uint8_t *word, int64_t size) {
-    uint64_t bytes = load64(word) << (64 - 8 * (int)min_i64(size, 8));
+    uint64_t bytes = head_of(word, size);
     return (bytes << 3 & bytes << 2 & ~(bytes << 1) & ~bytes & 0x8080808080808080ull) != 0;
 }
 
 /* Find the trait of a token that has no digit; a number word gets the hash of its digits. */
 static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
-    if (!tables->known_bits || !has_bit(tables->known_bits, (int64_t)(*hash >> (64 - LEXICON_BITS)))) return NO_TRAIT;
+    uint64_t upper = *hash >> (64 - LEXICON_BITS), below = *hash << LEXICON_BITS >> (64 - LEXICON_BITS);
+    if (!tables->known_bits) return NO_TRAIT;
+    if (!(has_bit(tables->known_bits, (int64_t)upper) & has_bit(tables->known_bits, (int64_t)below))) return NO_TRAIT;
     int64_t first = 0, end = tables->known_count;
     while (first < end) {
         int64_t middle = (first + end) / 2;
@@ -137,6 +139,12 @@ static inline void take_word(token_list *tokens, int64_t i, int64_t start, int64
     tokens->hashes[i] = hash;
 }
 
+/* The places of the ones among four bits, and their number: to write four places each time takes no branch. */
+typedef int32_t places4 __attribute__((vector_size(16)));
+static const places4 ONES[] = {{0}, {0},    {1},    {0, 1},    {2},    {0, 2},    {1, 2},    {0, 1, 2},
+                               {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
+static const uint8_t ONE_COUNTS[] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+
 /* Tokenise a folded text of scripts with spaces. */
 static void split_words(token_list *tokens, const token_tables *tables) {
     int32_t *places = tokens->places;
@@ -145,7 +153,11 @@ static void split_words(token_list *tokens, const token_tables *tables) {
     for (int64_t base = 0; base < tokens->size + 1; base += MASKED) {
         uint64_t mask = word_mask(tokens->text + base), changes = mask ^ (mask << 1 | carry);
         carry = mask >> 63;
-        for (; changes; changes &= changes - 1) places[edges++] = (int32_t)(base + trailing_zeros(changes));
+        for (int64_t at = base; changes; at += 4, changes >>= 4) {
+            places4 found = ONES[changes & 15] + (int32_t)at;
+            memcpy(places + edges, &found, sizeof found);
+            edges += ONE_COUNTS[changes & 15];
+        }
     }
     int64_t count = edges / 2;
     for (int64_t word = 0; word < count; word++)

@@ -36,7 +36,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     known, first = np.unique(hashes[is_whole], return_index=True)
     line = line[is_whole][first]
     bits = np.zeros(2**_BITS, np.bool_)
-    bits[known >> np.uint64(64 - _BITS)] = True
+    for upper in (known, known << np.uint64(_BITS)):
+        bits[upper >> np.uint64(64 - _BITS)] = True
     return {
         "known": known,
         "meant": np.where(is_negation[line], known, hashes[heads][line]),
