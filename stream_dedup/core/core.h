@@ -228,6 +228,9 @@ static inline uint64_t head_of(const uint8_t *word, int64_t size) {
     return load64(word) & masks[min_i64(size, 8)];
 }
 
+/* The hash of a word of at most eight bytes. */
+static inline uint64_t hash_head(uint64_t head, uint64_t seed) { return mix((head ^ seed) * GOLDEN); }
+
 /* Hash the bytes of a word, eight at a time. */
 static inline uint64_t hash_word(const uint8_t *word, int64_t size, uint64_t seed) {
     uint64_t hash = (head_of(word, size) ^ seed) * GOLDEN;

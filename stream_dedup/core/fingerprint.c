@@ -133,12 +133,16 @@ static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     uint16_t *places = out->words + out->word_count;
     find_words(&work->tokens, work->tables->seed, work->words);
     const uint32_t *hashes = work->words;
+    uint8_t has_place[FILTER_BITS + 1] = {0}; /* a byte a bit: a bit would be read before it is written */
     for (int64_t j = 0, count = work->tokens.count; j < count; j++) {
         uint32_t hash = hashes[j];
-        places[j] = hash ? (uint16_t)bit_of_word(hash) : FILTER_BITS;
-        if (!hash) continue;
-        set_bit(filter, places[j]);
-        set_bit(word_set, hash >> 17);
+        places[j] = hash ? (uint16_t)bit_of_word(hash) : NO_WORD;
+        has_place[places[j]] = 0x80;
+        word_set[hash >> 20] |= (uint8_t)((hash != 0) << (hash >> 17 & 7));
+    }
+    for (int64_t k = 0; k < FILTER_BYTES; k += 2) {
+        uint16_t bits = (uint16_t)high_bits(load16(has_place + 8 * k));
+        memcpy(filter + k, &bits, sizeof bits);
     }
     /* Made in the first-level cache: its bits lie anywhere in 4 KB, and the rows of all items are not in the cache. */
     memcpy(out->word_sets + row * WORD_SET_BYTES, word_set, sizeof word_set);

@@ -10,6 +10,7 @@
 #include "core.h"
 
 enum { FOLDED = 32, MASKED = 64 }; /* bytes of a block of either pass */
+enum { HASHED = 256 };             /* words of one block */
 
 static inline uint32_t class_of(uint32_t entry) { return entry >> CLASS_SHIFT & 3; }
 
@@ -97,13 +98,13 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
     folding text = {start, start, start + size, out, out, false};
     while (text.at < text.end) {
         int64_t left = text.end - text.at;
-        uint8_t last[FOLDED] = {0};
+        uint8_t last[FOLDED];
         const uint8_t *block = text.at;
-        if (left < FOLDED) block = memcpy(last, text.at, (size_t)left);
+        if (left < FOLDED) block = memcpy(memset(last, 0, sizeof last), text.at, (size_t)left);
         int64_t step = min_i64(min_i64(trailing_zeros(lower_block(block, text.out)), FOLDED), left);
         text.at += step;
         text.out += step;
-        if (!fold_by_table(&text, tables)) return -1;
+        if (step < FOLDED && !fold_by_table(&text, tables)) return -1;
     }
     memset(text.out, ' ', SLACK);
     *has_characters = text.has_characters;
@@ -132,11 +133,32 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     return tables->known_traits[first];
 }
 
-/* Fill the hash and the trait of word i. */
-static inline void take_word(token_list *tokens, int64_t i, int64_t start, int64_t end, const token_tables *tables) {
-    uint64_t hash = hash_word(tokens->text + start, end - start, tables->seed);
-    tokens->traits[i] = has_digit(tokens->text + start, end - start) ? FIGURE : look_up(&hash, tables);
-    tokens->hashes[i] = hash;
+/* Fill the trait of word i; a number word gets another hash. */
+static inline void find_trait(token_list *tokens, int64_t i, const token_tables *tables) {
+    int64_t start = tokens->places[2 * i], end = tokens->places[2 * i + 1];
+    bool is_figure = has_digit(tokens->text + start, end - start);
+    tokens->traits[i] = is_figure ? FIGURE : look_up(tokens->hashes + i, tables);
+}
+
+/* Fill the hash and the trait of each word. Whether a word is long is hard to predict, so the long ones of a block are
+ * noted, and come last. */
+static void take_words(token_list *tokens, const token_tables *tables) {
+    const int32_t *places = tokens->places;
+    int32_t longer[HASHED];
+    for (int64_t first = 0; first < tokens->count; first += HASHED) {
+        int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
+        for (int64_t i = first; i < until; i++) {
+            int64_t start = places[2 * i], size = places[2 * i + 1] - start;
+            tokens->hashes[i] = hash_head(head_of(tokens->text + start, size), tables->seed);
+            longer[found] = (int32_t)i;
+            found += size > 8;
+        }
+        for (int64_t k = 0; k < found; k++) {
+            int64_t i = longer[k], start = places[2 * i];
+            tokens->hashes[i] = hash_word(tokens->text + start, places[2 * i + 1] - start, tables->seed);
+        }
+        for (int64_t i = first; i < until; i++) find_trait(tokens, i, tables);
+    }
 }
 
 /* The places of the ones among four bits, and their number: to write four places each time takes no branch. */
@@ -159,12 +181,10 @@ static void split_words(token_list *tokens, const token_tables *tables) {
             edges += ONE_COUNTS[changes & 15];
         }
     }
-    int64_t count = edges / 2;
-    for (int64_t word = 0; word < count; word++)
-        take_word(tokens, word, places[2 * word], places[2 * word + 1], tables);
-    memset(tokens->kinds, 0, (size_t)count);
-    tokens->count = count;
+    tokens->count = edges / 2;
     tokens->has_characters = false;
+    memset(tokens->kinds, 0, (size_t)tokens->count);
+    take_words(tokens, tables);
 }
 
 /* Append a token; return its number. */
@@ -191,7 +211,11 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
             if (word < 0) word = at;
             continue;
         }
-        if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), word, at, tables);
+        if (word >= 0) {
+            int64_t i = add_token(tokens, 0, word, at);
+            tokens->hashes[i] = hash_word(text + word, at - word, tables->seed);
+            find_trait(tokens, i, tables);
+        }
         word = -1;
         if (kind == CHARACTER) {
             int64_t i = add_token(tokens, 1, at, at + width);
