@@ -180,7 +180,7 @@ typedef struct {
     /* Number words and negations, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
-    int64_t known_count;
+    const uint16_t *known_starts; /* (2^START_BITS + 1) where the hashes with these upper bits begin */
     const uint8_t *known_bits; /* a Bloom filter of these hashes: two bits each; NULL: there are none */
 } token_tables;
 
@@ -188,7 +188,7 @@ typedef struct {
 enum { NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE };
 /* Places in the filter of the lexicon are the upper bits of a hash, and the ones below. Of other tokens three in a hundred
  * pass; with one bit each, ten. The filter stays in the first-level cache. */
-enum { LEXICON_BITS = 16 };
+enum { LEXICON_BITS = 16, START_BITS = 12 };
 
 /* The tokens of one text. The arrays are longer than the text and are used again for the next one. */
 typedef struct {
@@ -485,8 +485,8 @@ bool begin_diff(diff *work, const view *own, int64_t tokens);
 bool diff_with(diff *work, const view *known);
 /* Whether the known item has no word like this token of the new text: of its stem, or the same figure. */
 bool lacks_word(const diff *work, int64_t token);
-/* Whether this token of the new text has a partner. */
-bool is_matched(const diff *work, int64_t token);
+/* Of each token of the new text: the place of its partner, or NONE. */
+const int32_t *partners_of(const diff *work);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, differences *found);
 

@@ -112,9 +112,8 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
 }
 
 /* Whether one of the first eight bytes of a word is a digit: the only bytes of words whose upper half is 3. */
-static inline bool has_digit(const uint8_t *word, int64_t size) {
-    uint64_t bytes = head_of(word, size);
-    return (bytes << 3 & bytes << 2 & ~(bytes << 1) & ~bytes & 0x8080808080808080ull) != 0;
+static inline bool has_digit(uint64_t head) {
+    return (head << 3 & head << 2 & ~(head << 1) & ~head & 0x8080808080808080ull) != 0;
 }
 
 /* Find the trait of a token that has no digit; a number word gets the hash of its digits. */
@@ -122,23 +121,15 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     uint64_t upper = *hash >> (64 - LEXICON_BITS), below = *hash << LEXICON_BITS >> (64 - LEXICON_BITS);
     if (!tables->known_bits) return NO_TRAIT;
     if (!(has_bit(tables->known_bits, (int64_t)upper) & has_bit(tables->known_bits, (int64_t)below))) return NO_TRAIT;
-    int64_t first = 0, end = tables->known_count;
-    while (first < end) {
-        int64_t middle = (first + end) / 2;
-        if (tables->known[middle] < *hash) first = middle + 1;
-        else end = middle;
+    const uint16_t *starts = tables->known_starts + (*hash >> (64 - START_BITS));
+    for (int64_t place = starts[0]; place < starts[1]; place++) {
+        if (tables->known[place] != *hash) continue;
+        *hash = tables->meant[place];
+        return tables->known_traits[place];
     }
-    if (first == tables->known_count || tables->known[first] != *hash) return NO_TRAIT;
-    *hash = tables->meant[first];
-    return tables->known_traits[first];
+    return NO_TRAIT;
 }
 
-/* Fill the trait of word i; a number word gets another hash. */
-static inline void find_trait(token_list *tokens, int64_t i, const token_tables *tables) {
-    int64_t start = tokens->places[2 * i], end = tokens->places[2 * i + 1];
-    bool is_figure = has_digit(tokens->text + start, end - start);
-    tokens->traits[i] = is_figure ? FIGURE : look_up(tokens->hashes + i, tables);
-}
 
 /* Fill the hash and the trait of each word. Whether a word is long is hard to predict, so the long ones of a block are
  * noted, and come last. */
@@ -149,7 +140,9 @@ static void take_words(token_list *tokens, const token_tables *tables) {
         int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
         for (int64_t i = first; i < until; i++) {
             int64_t start = places[2 * i], size = places[2 * i + 1] - start;
-            tokens->hashes[i] = hash_head(head_of(tokens->text + start, size), tables->seed);
+            uint64_t head = head_of(tokens->text + start, size);
+            tokens->hashes[i] = hash_head(head, tables->seed);
+            tokens->traits[i] = has_digit(head) ? FIGURE : NO_TRAIT;
             longer[found] = (int32_t)i;
             found += size > 8;
         }
@@ -157,7 +150,8 @@ static void take_words(token_list *tokens, const token_tables *tables) {
             int64_t i = longer[k], start = places[2 * i];
             tokens->hashes[i] = hash_word(tokens->text + start, places[2 * i + 1] - start, tables->seed);
         }
-        for (int64_t i = first; i < until; i++) find_trait(tokens, i, tables);
+        for (int64_t i = first; i < until; i++)
+            if (!tokens->traits[i]) tokens->traits[i] = look_up(tokens->hashes + i, tables);
     }
 }
 
@@ -214,7 +208,7 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
         if (word >= 0) {
             int64_t i = add_token(tokens, 0, word, at);
             tokens->hashes[i] = hash_word(text + word, at - word, tables->seed);
-            find_trait(tokens, i, tables);
+            tokens->traits[i] = has_digit(head_of(text + word, at - word)) ? FIGURE : look_up(tokens->hashes + i, tables);
         }
         word = -1;
         if (kind == CHARACTER) {

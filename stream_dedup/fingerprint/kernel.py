@@ -54,7 +54,7 @@ class Tables(Struct, name="token_tables"):
     _fields_ = (
         ("classes", POINTER), ("class_count", INT64), ("folds", POINTER), ("fold_count", INT64),
         ("longer_folds", POINTER), ("seed", UINT64), ("known", POINTER), ("meant", POINTER),
-        ("known_traits", POINTER), ("known_count", INT64), ("known_bits", POINTER),
+        ("known_traits", POINTER), ("known_starts", POINTER), ("known_bits", POINTER),
     )  # fmt: skip
 
 
