@@ -135,23 +135,26 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
  * noted, and come last. */
 static void take_words(token_list *tokens, const token_tables *tables) {
     const int32_t *places = tokens->places;
+    const uint8_t *text = tokens->text;
+    uint8_t *traits = tokens->traits;
+    uint64_t *hashes = tokens->hashes, seed = tables->seed;
     int32_t longer[HASHED];
     for (int64_t first = 0; first < tokens->count; first += HASHED) {
         int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
         for (int64_t i = first; i < until; i++) {
             int64_t start = places[2 * i], size = places[2 * i + 1] - start;
-            uint64_t head = head_of(tokens->text + start, size);
-            tokens->hashes[i] = hash_head(head, tables->seed);
-            tokens->traits[i] = has_digit(head) ? FIGURE : NO_TRAIT;
+            uint64_t head = head_of(text + start, size);
+            hashes[i] = hash_head(head, seed);
+            traits[i] = has_digit(head) ? FIGURE : NO_TRAIT;
             longer[found] = (int32_t)i;
             found += size > 8;
         }
         for (int64_t k = 0; k < found; k++) {
             int64_t i = longer[k], start = places[2 * i];
-            tokens->hashes[i] = hash_word(tokens->text + start, places[2 * i + 1] - start, tables->seed);
+            hashes[i] = hash_word(text + start, places[2 * i + 1] - start, seed);
         }
         for (int64_t i = first; i < until; i++)
-            if (!tokens->traits[i]) tokens->traits[i] = look_up(tokens->hashes + i, tables);
+            if (!traits[i]) traits[i] = look_up(hashes + i, tables);
     }
 }
 
