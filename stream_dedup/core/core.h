@@ -564,7 +564,8 @@ typedef struct {
     int64_t has_sets;                            /* whether a body ends with a packed set */
     int64_t *unfolded;                           /* (count) items of the call that are not filled */
     int64_t is_continued; /* this call goes on behind the last one, with other rows: what that had stays */
-    /* What there is so far; it lies in scratch memory until another function takes that memory. */
+    /* What there is so far, in arrays of the caller; where these are too short, in scratch memory until another function
+     * takes that memory. */
     uint16_t *words; /* the bit in a filter of the word that begins with each token, or FILTER_BITS */
     uint64_t *shingles;
     number *numbers;

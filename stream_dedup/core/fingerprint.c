@@ -269,17 +269,10 @@ CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, cons
                                    const fingerprint_recipe *recipe, fingerprint_outputs *out) {
     if (!out->is_continued) arena_reset(scratch);
     scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
-    int64_t longest = 0, bytes = 0;
-    for (int64_t i = 0; i < 2 * batch->count; i++) {
-        longest = max_i64(longest, batch->sizes[i]);
-        bytes += batch->sizes[i];
-    }
+    int64_t longest = 0;
+    for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
     if (longest > MOST_TEXT_BYTES) return CORE_BAD_SIZE;
     if (!make_room(&work, longest)) return CORE_NO_MEMORY;
-    /* A word has some six bytes, a passage at least eight words; where this is too little, the arrays grow. */
-    bool has_parts = !recipe->simhash.words && !out->is_continued;
-    if (has_parts && !make_room_for_parts(scratch, out, bytes / 4 + 1, bytes / 4 + 1, bytes / 64 + 1, bytes / 64 + 1))
-        return CORE_NO_MEMORY;
     int64_t unfolded = 0;
     for (int64_t k = 0; k < batch->count; k++) {
         int64_t failed = add_item(&work, batch, k);
