@@ -180,13 +180,15 @@ typedef struct {
     /* Number words and negations, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
-    int64_t known_count;
-    const uint8_t *known_bits; /* of the upper LEXICON_BITS of all these hashes; NULL: there are none */
+    const uint16_t *known_starts; /* (2^START_BITS + 1) where the hashes with these upper bits begin */
+    const uint8_t *known_bits; /* a Bloom filter of these hashes: two bits each; NULL: there are none */
 } token_tables;
 
 /* What a token is. NUMBER_WORD: its hash is that of its digits ("twelve": of "12"). FIGURE: it has a digit. */
 enum { NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE };
-enum { LEXICON_BITS = 16 }; /* one token in ten passes that is not in the lexicon; the bits stay in the first-level cache */
+/* Places in the filter of the lexicon are the upper bits of a hash, and the ones below. Of other tokens three in a hundred
+ * pass; with one bit each, ten. The filter stays in the first-level cache. */
+enum { LEXICON_BITS = 16, START_BITS = 12 };
 
 /* The tokens of one text. The arrays are longer than the text and are used again for the next one. */
 typedef struct {
@@ -218,16 +220,25 @@ static inline uint32_t decode_character(const uint8_t *at, int64_t *width) {
     return (lead & 0x07) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu);
 }
 
-/* Hash the bytes of a word, eight at a time; zeros, which no word contains, pad the last eight. */
+/* The first eight bytes of a word; zeros, which no word contains, follow its end. A table, because without BMI2 a shift
+ * takes three times as long. */
+static inline uint64_t head_of(const uint8_t *word, int64_t size) {
+    static const uint64_t masks[] = {0, 0xFF, 0xFFFF, 0xFFFFFF, UINT32_MAX, UINT64_MAX >> 24, UINT64_MAX >> 16,
+                                     UINT64_MAX >> 8, UINT64_MAX};
+    return load64(word) & masks[min_i64(size, 8)];
+}
+
+/* The hash of a word of at most eight bytes. */
+static inline uint64_t hash_head(uint64_t head, uint64_t seed) { return mix((head ^ seed) * GOLDEN); }
+
+/* Hash the bytes of a word, eight at a time. */
 static inline uint64_t hash_word(const uint8_t *word, int64_t size, uint64_t seed) {
-    int rest = 64 - 8 * (int)min_i64(size, 8);
-    uint64_t hash = ((load64(word) << rest >> rest) ^ seed) * GOLDEN;
+    uint64_t hash = (head_of(word, size) ^ seed) * GOLDEN;
     for (; size > 8; size -= 8) {
         word += 8;
-        rest = 64 - 8 * (int)min_i64(size - 8, 8);
         /* Salted (Scheme.token_seed): without this step, two changes of a long word cancel whatever the seed is. */
         if (seed >> 32) hash = mix(hash);
-        hash = (hash ^ (hash >> 32) ^ (load64(word) << rest >> rest)) * MIX_1;
+        hash = (hash ^ (hash >> 32) ^ head_of(word, size - 8)) * MIX_1;
     }
     return mix(hash);
 }
@@ -476,8 +487,8 @@ bool begin_diff(diff *work, const view *own, int64_t tokens);
 bool diff_with(diff *work, const view *known);
 /* Whether the known item has no word like this token of the new text: of its stem, or the same figure. */
 bool lacks_word(const diff *work, int64_t token);
-/* Whether this token of the new text has a partner. */
-bool is_matched(const diff *work, int64_t token);
+/* Of each token of the new text: the place of its partner, or NONE. */
+const int32_t *partners_of(const diff *work);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 
@@ -555,7 +566,8 @@ typedef struct {
     int64_t has_sets;                            /* whether a body ends with a packed set */
     int64_t *unfolded;                           /* (count) items of the call that are not filled */
     int64_t is_continued; /* this call goes on behind the last one, with other rows: what that had stays */
-    /* What there is so far; it lies in scratch memory until another function takes that memory. */
+    /* What there is so far, in arrays of the caller; where these are too short, in scratch memory until another function
+     * takes that memory. */
     uint16_t *words; /* the bit in a filter of the word that begins with each token, or FILTER_BITS */
     uint64_t *shingles;
     number *numbers;

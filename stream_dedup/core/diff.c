@@ -26,10 +26,10 @@ enum {
 struct diff {
     uint16_t *own, *known;       /* codes, with GRAM zeros behind them */
     int64_t own_count, known_count, own_headline, known_headline;
-    int32_t *heads, *next;       /* positions of the own grams by hash */
+    int16_t *heads, *next;       /* positions of the own grams by hash */
     int64_t bits;
     int32_t *partners;           /* of each own code: its place in `known`, or NONE */
-    bool *is_used;               /* of each known code: whether it has a partner */
+    int32_t *is_used;            /* of each known code: whether it has a partner; a byte could change any pointer here */
     uint8_t *known_stems;        /* bits of the stems of the known words */
     uint8_t *known_codes;        /* bits of the known codes */
     uint8_t *lengths;            /* scratch of the gaps: (MOST_GAP + 1)^2 */
@@ -78,9 +78,9 @@ bool begin_diff(diff *work, const view *own, int64_t tokens) {
     for (work->bits = 6; 1 << work->bits < 2 * codes.count;) work->bits++;
     memset(work->heads, NONE, sizeof *work->heads << work->bits);
     for (int64_t i = codes.count - GRAM; i >= codes.headline; i--) { /* backwards: the first place leads its chain */
-        int32_t *head = work->heads + bucket_of(work, gram_at(work->own, i));
+        int16_t *head = work->heads + bucket_of(work, gram_at(work->own, i));
         work->next[i] = *head;
-        *head = (int32_t)i;
+        *head = (int16_t)i;
     }
     return true;
 }
@@ -164,11 +164,11 @@ bool diff_with(diff *work, const view *known) {
     work->known_headline = codes.headline;
     memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
-    memset(work->known_stems, 0, STEM_BYTES);
-    memset(work->known_codes, 0, CODE_BYTES);
-    for (int64_t j = 0; j < work->known_count; j++) {
-        set_bit(work->known_codes, work->known[j]);
-        if (work->known[j] < FIGURE_CODES) set_bit(work->known_stems, work->known[j] >> STEM_SHIFT);
+    uint8_t *known_stems = memset(work->known_stems, 0, STEM_BYTES);
+    uint8_t *known_codes = memset(work->known_codes, 0, CODE_BYTES);
+    for (const uint16_t *code = work->known; code < work->known + codes.count; code++) {
+        set_bit(known_codes, *code);
+        if (*code < FIGURE_CODES) set_bit(known_stems, *code >> STEM_SHIFT);
     }
     pair_runs(work);
     pair_gaps(work);
@@ -183,7 +183,7 @@ bool lacks_word(const diff *work, int64_t token) {
     return !has_bit(work->known_stems, code >> STEM_SHIFT);
 }
 
-bool is_matched(const diff *work, int64_t token) { return work->partners[work->own_headline + token] != NONE; }
+const int32_t *partners_of(const diff *work) { return work->partners + work->own_headline; }
 
 /* Whether a code stands in the new headline, and not in the known one. */
 static bool is_of_new_headline(const diff *work, uint16_t code) {

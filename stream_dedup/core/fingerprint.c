@@ -39,7 +39,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     int64_t units = recipe->of_letters ? bytes : tokens;
     token_list *list = &work->tokens;
     list->text = arena_take(scratch, bytes, 1);
-    list->places = arena_take(scratch, 2 * tokens, sizeof *list->places);
+    list->places = arena_take(scratch, 2 * tokens + 4, sizeof *list->places);
     list->hashes = arena_take(scratch, tokens, sizeof *list->hashes);
     list->kinds = arena_take(scratch, tokens, 1);
     list->traits = arena_take(scratch, tokens, 1);
@@ -133,12 +133,16 @@ static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     uint16_t *places = out->words + out->word_count;
     find_words(&work->tokens, work->tables->seed, work->words);
     const uint32_t *hashes = work->words;
+    uint8_t has_place[FILTER_BITS + 1] = {0}; /* a byte a bit: a bit would be read before it is written */
     for (int64_t j = 0, count = work->tokens.count; j < count; j++) {
         uint32_t hash = hashes[j];
-        places[j] = hash ? (uint16_t)bit_of_word(hash) : FILTER_BITS;
-        if (!hash) continue;
-        set_bit(filter, places[j]);
-        set_bit(word_set, hash >> 17);
+        places[j] = hash ? (uint16_t)bit_of_word(hash) : NO_WORD;
+        has_place[places[j]] = 0x80;
+        word_set[hash >> 20] |= (uint8_t)((hash != 0) << (hash >> 17 & 7));
+    }
+    for (int64_t k = 0; k < FILTER_BYTES; k += 2) {
+        uint16_t bits = (uint16_t)high_bits(load16(has_place + 8 * k));
+        memcpy(filter + k, &bits, sizeof bits);
     }
     /* Made in the first-level cache: its bits lie anywhere in 4 KB, and the rows of all items are not in the cache. */
     memcpy(out->word_sets + row * WORD_SET_BYTES, word_set, sizeof word_set);
@@ -265,17 +269,10 @@ CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, cons
                                    const fingerprint_recipe *recipe, fingerprint_outputs *out) {
     if (!out->is_continued) arena_reset(scratch);
     scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
-    int64_t longest = 0, bytes = 0;
-    for (int64_t i = 0; i < 2 * batch->count; i++) {
-        longest = max_i64(longest, batch->sizes[i]);
-        bytes += batch->sizes[i];
-    }
+    int64_t longest = 0;
+    for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
     if (longest > MOST_TEXT_BYTES) return CORE_BAD_SIZE;
     if (!make_room(&work, longest)) return CORE_NO_MEMORY;
-    /* A word has some six bytes, a passage at least eight words; where this is too little, the arrays grow. */
-    bool has_parts = !recipe->simhash.words && !out->is_continued;
-    if (has_parts && !make_room_for_parts(scratch, out, bytes / 4 + 1, bytes / 4 + 1, bytes / 64 + 1, bytes / 64 + 1))
-        return CORE_NO_MEMORY;
     int64_t unfolded = 0;
     for (int64_t k = 0; k < batch->count; k++) {
         int64_t failed = add_item(&work, batch, k);

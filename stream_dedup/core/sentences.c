@@ -145,9 +145,9 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
         while (begin < end) {
             int64_t until = min_i64(begin + PASSAGE_TOKENS, end);
             if (end - until < PASSAGE_TOKENS / 2) until = end; /* a short rest joins the passage before it */
-            uint64_t hash = (uint64_t)(until - begin);
-            for (int64_t i = begin; i < until; i++) /* each place has its own term, so that the order matters */
-                hash += (words[i] + (uint64_t)(i - begin) * GOLDEN) * MIX_1;
+            uint64_t hash = (uint64_t)(until - begin), sum = hash * (hash - 1) / 2 * GOLDEN;
+            for (int64_t i = begin; i < until; i++) sum += words[i]; /* in any order */
+            hash += sum * MIX_1;
             int64_t first = starts ? starts[begin] : begin, last = starts ? starts[until] : until;
             out[found++] = (passage){
                 .end = first_token + until,

@@ -10,6 +10,7 @@
 #include "core.h"
 
 enum { FOLDED = 32, MASKED = 64 }; /* bytes of a block of either pass */
+enum { HASHED = 256 };             /* words of one block */
 
 static inline uint32_t class_of(uint32_t entry) { return entry >> CLASS_SHIFT & 3; }
 
@@ -97,13 +98,13 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
     folding text = {start, start, start + size, out, out, false};
     while (text.at < text.end) {
         int64_t left = text.end - text.at;
-        uint8_t last[FOLDED] = {0};
+        uint8_t last[FOLDED];
         const uint8_t *block = text.at;
-        if (left < FOLDED) block = memcpy(last, text.at, (size_t)left);
+        if (left < FOLDED) block = memcpy(memset(last, 0, sizeof last), text.at, (size_t)left);
         int64_t step = min_i64(min_i64(trailing_zeros(lower_block(block, text.out)), FOLDED), left);
         text.at += step;
         text.out += step;
-        if (!fold_by_table(&text, tables)) return -1;
+        if (step < FOLDED && !fold_by_table(&text, tables)) return -1;
     }
     memset(text.out, ' ', SLACK);
     *has_characters = text.has_characters;
@@ -111,31 +112,57 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
 }
 
 /* Whether one of the first eight bytes of a word is a digit: the only bytes of words whose upper half is 3. */
-static inline bool has_digit(const uint8_t *word, int64_t size) {
-    uint64_t bytes = load64(word) << (64 - 8 * (int)min_i64(size, 8));
-    return (bytes << 3 & bytes << 2 & ~(bytes << 1) & ~bytes & 0x8080808080808080ull) != 0;
+static inline bool has_digit(uint64_t head) {
+    return (head << 3 & head << 2 & ~(head << 1) & ~head & 0x8080808080808080ull) != 0;
 }
 
 /* Find the trait of a token that has no digit; a number word gets the hash of its digits. */
 static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
-    if (!tables->known_bits || !has_bit(tables->known_bits, (int64_t)(*hash >> (64 - LEXICON_BITS)))) return NO_TRAIT;
-    int64_t first = 0, end = tables->known_count;
-    while (first < end) {
-        int64_t middle = (first + end) / 2;
-        if (tables->known[middle] < *hash) first = middle + 1;
-        else end = middle;
+    uint64_t upper = *hash >> (64 - LEXICON_BITS), below = *hash << LEXICON_BITS >> (64 - LEXICON_BITS);
+    if (!tables->known_bits) return NO_TRAIT;
+    if (!(has_bit(tables->known_bits, (int64_t)upper) & has_bit(tables->known_bits, (int64_t)below))) return NO_TRAIT;
+    const uint16_t *starts = tables->known_starts + (*hash >> (64 - START_BITS));
+    for (int64_t place = starts[0]; place < starts[1]; place++) {
+        if (tables->known[place] != *hash) continue;
+        *hash = tables->meant[place];
+        return tables->known_traits[place];
     }
-    if (first == tables->known_count || tables->known[first] != *hash) return NO_TRAIT;
-    *hash = tables->meant[first];
-    return tables->known_traits[first];
+    return NO_TRAIT;
 }
 
-/* Fill the hash and the trait of word i. */
-static inline void take_word(token_list *tokens, int64_t i, int64_t start, int64_t end, const token_tables *tables) {
-    uint64_t hash = hash_word(tokens->text + start, end - start, tables->seed);
-    tokens->traits[i] = has_digit(tokens->text + start, end - start) ? FIGURE : look_up(&hash, tables);
-    tokens->hashes[i] = hash;
+
+/* Fill the hash and the trait of each word. Whether a word is long is hard to predict, so the long ones of a block are
+ * noted, and come last. */
+static void take_words(token_list *tokens, const token_tables *tables) {
+    const int32_t *places = tokens->places;
+    const uint8_t *text = tokens->text;
+    uint8_t *traits = tokens->traits;
+    uint64_t *hashes = tokens->hashes, seed = tables->seed;
+    int32_t longer[HASHED];
+    for (int64_t first = 0; first < tokens->count; first += HASHED) {
+        int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
+        for (int64_t i = first; i < until; i++) {
+            int64_t start = places[2 * i], size = places[2 * i + 1] - start;
+            uint64_t head = head_of(text + start, size);
+            hashes[i] = hash_head(head, seed);
+            traits[i] = has_digit(head) ? FIGURE : NO_TRAIT;
+            longer[found] = (int32_t)i;
+            found += size > 8;
+        }
+        for (int64_t k = 0; k < found; k++) {
+            int64_t i = longer[k], start = places[2 * i];
+            hashes[i] = hash_word(text + start, places[2 * i + 1] - start, seed);
+        }
+        for (int64_t i = first; i < until; i++)
+            if (!traits[i]) traits[i] = look_up(hashes + i, tables);
+    }
 }
+
+/* The places of the ones among four bits, and their number: to write four places each time takes no branch. */
+typedef int32_t places4 __attribute__((vector_size(16)));
+static const places4 ONES[] = {{0}, {0},    {1},    {0, 1},    {2},    {0, 2},    {1, 2},    {0, 1, 2},
+                               {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
+static const uint8_t ONE_COUNTS[] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 
 /* Tokenise a folded text of scripts with spaces. */
 static void split_words(token_list *tokens, const token_tables *tables) {
@@ -145,14 +172,16 @@ static void split_words(token_list *tokens, const token_tables *tables) {
     for (int64_t base = 0; base < tokens->size + 1; base += MASKED) {
         uint64_t mask = word_mask(tokens->text + base), changes = mask ^ (mask << 1 | carry);
         carry = mask >> 63;
-        for (; changes; changes &= changes - 1) places[edges++] = (int32_t)(base + trailing_zeros(changes));
+        for (int64_t at = base; changes; at += 4, changes >>= 4) {
+            places4 found = ONES[changes & 15] + (int32_t)at;
+            memcpy(places + edges, &found, sizeof found);
+            edges += ONE_COUNTS[changes & 15];
+        }
     }
-    int64_t count = edges / 2;
-    for (int64_t word = 0; word < count; word++)
-        take_word(tokens, word, places[2 * word], places[2 * word + 1], tables);
-    memset(tokens->kinds, 0, (size_t)count);
-    tokens->count = count;
+    tokens->count = edges / 2;
     tokens->has_characters = false;
+    memset(tokens->kinds, 0, (size_t)tokens->count);
+    take_words(tokens, tables);
 }
 
 /* Append a token; return its number. */
@@ -179,7 +208,11 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
             if (word < 0) word = at;
             continue;
         }
-        if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), word, at, tables);
+        if (word >= 0) {
+            int64_t i = add_token(tokens, 0, word, at);
+            tokens->hashes[i] = hash_word(text + word, at - word, tables->seed);
+            tokens->traits[i] = has_digit(head_of(text + word, at - word)) ? FIGURE : look_up(tokens->hashes + i, tables);
+        }
         word = -1;
         if (kind == CHARACTER) {
             int64_t i = add_token(tokens, 1, at, at + width);

@@ -27,7 +27,7 @@ static inline uint64_t stem_of(const token_list *tokens, int64_t i, uint64_t see
     const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
     if (is_digit(*start) || tokens->traits[i] == NUMBER_WORD) return tokens->hashes[i];
     if (!(load64(start) & STEM_BEYOND_ASCII)) { /* the first letters have a byte each: no branch on the length */
-        return hash_word(start, min_i64(end - start, STEM_LETTERS), seed);
+        return hash_head(head_of(start, min_i64(end - start, STEM_LETTERS)), seed);
     }
     const uint8_t *at = start;
     for (int letters = 0; at < end && letters < STEM_LETTERS; letters++) {

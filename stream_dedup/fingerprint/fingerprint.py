@@ -128,7 +128,8 @@ class Fingerprinter:
         scheme, columns, layout = self.scheme, self.scheme.columns, self.scheme.layout
         signatures = np.zeros(len(items), scheme.signature_dtype)
         signatures["row_id"] = [scheme.identity(item.id) for item in items]
-        signatures["source"] = [scheme.identity(item.source) if item.source else 0 for item in items]
+        sources = {name: scheme.identity(name) if name else 0 for name in {item.source for item in items}}
+        signatures["source"] = [sources[item.source] for item in items]
         for name in ("time", "partition", "offset"):
             signatures[name] = [getattr(item, name) for item in items]
         keys = np.zeros((len(items), scheme.key_columns), np.uint32)

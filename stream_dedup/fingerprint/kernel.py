@@ -5,13 +5,14 @@ an item: a digest, sketches, a filter of its words, index keys, passages and, on
 reads the strings' own UTF-8 and fills the signatures in place.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, arena, call, copied, record, utf8_of
+from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, address, arena, call, copied, record, utf8_of
 from stream_dedup.fingerprint.characters import encoded, fold
 
 VERSION = 5
@@ -54,7 +55,7 @@ class Tables(Struct, name="token_tables"):
     _fields_ = (
         ("classes", POINTER), ("class_count", INT64), ("folds", POINTER), ("fold_count", INT64),
         ("longer_folds", POINTER), ("seed", UINT64), ("known", POINTER), ("meant", POINTER),
-        ("known_traits", POINTER), ("known_count", INT64), ("known_bits", POINTER),
+        ("known_traits", POINTER), ("known_starts", POINTER), ("known_bits", POINTER),
     )  # fmt: skip
 
 
@@ -87,6 +88,9 @@ class _Batch(Struct, name="text_batch"):
 
 
 _PARTS = {"word": np.uint16, "shingle": np.uint64, "number": NUMBER, "passage": PASSAGE}
+_BYTES_OF = {"word": 4, "shingle": 4, "number": 64, "passage": 64}
+"""There is room for one part in so many bytes of text. A word has some six bytes, a passage at least eight words; where
+this is too little, the core makes more room in its scratch memory."""
 
 
 class _Outputs(Struct, name="fingerprint_outputs"):
@@ -146,19 +150,25 @@ def fingerprint_batch(
         headline_numbers=headline_numbers, firsts=firsts, lasts=lasts, body_bounds=bounds, has_sets=int(is_exact),
         unfolded=unfolded,
     )  # fmt: skip
+    utf8 = utf8_of(views)
+    size = int(utf8.sizes.sum())
+    room = {name: np.empty(size // _BYTES_OF[name] + 1, dtype) for name, dtype in _PARTS.items()}
+    outputs.set(**{f"{name}s": part for name, part in room.items()})
+    outputs.set(**{f"{name}_room": len(part) for name, part in room.items()})
     for tables in tries:
-        utf8 = utf8_of(views)
         batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=left, count=len(left))
         again = unfolded[: call("fingerprint_batch", arena(), batch, tables, recipe, outputs)]
         if not len(again):
             break
         left = left[again]
         views = [fold(encoded(view).decode()) for k in again.tolist() for view in views[2 * k : 2 * k + 2]]
+        utf8 = utf8_of(views)
         outputs.set(is_continued=1)
-    parts = (
-        copied(getattr(outputs, f"{name}s"), getattr(outputs, f"{name}_count"), dtype) for name, dtype in _PARTS.items()
-    )
-    packed = copied(outputs.bodies, outputs.body_bytes, np.uint8).tobytes()
+    parts = []
+    for name, part in room.items():
+        begin, count = getattr(outputs, f"{name}s"), getattr(outputs, f"{name}_count")
+        parts.append(part[:count] if begin == address(part) else copied(begin, count, part.dtype))
+    packed = ctypes.string_at(outputs.bodies, outputs.body_bytes) if outputs.body_bytes else b""
     bodies = [packed[begin:end] for begin, end in bounds.tolist()] if packed else []
     return Texts(firsts, lasts, headline_words, headline_numbers, *parts), bodies
 

@@ -14,7 +14,7 @@ from stream_dedup.fingerprint.kernel import Tables, tokens_of
 WORDS = Path(__file__).with_name("words.txt")
 NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE = range(4)
 """Traits of tokens, as core.h numbers them."""
-_BITS = 16  # LEXICON_BITS of core.h
+_BITS, _START_BITS = 16, 12  # LEXICON_BITS and START_BITS of core.h
 _NEWLINE, _SPACE = b"\n "
 
 
@@ -36,11 +36,14 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     known, first = np.unique(hashes[is_whole], return_index=True)
     line = line[is_whole][first]
     bits = np.zeros(2**_BITS, np.bool_)
-    bits[known >> np.uint64(64 - _BITS)] = True
+    for upper in (known, known << np.uint64(_BITS)):
+        bits[upper >> np.uint64(64 - _BITS)] = True
     return {
         "known": known,
         "meant": np.where(is_negation[line], known, hashes[heads][line]),
         "known_traits": np.where(is_negation[line], NEGATION, NUMBER_WORD).astype(np.uint8),
-        "known_count": len(known),
+        "known_starts": np.searchsorted(known >> np.uint64(64 - _START_BITS), np.arange(2**_START_BITS + 1)).astype(
+            np.uint16
+        ),
         "known_bits": np.packbits(bits, bitorder="little"),
     }
