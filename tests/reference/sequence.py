@@ -45,7 +45,7 @@ class Found:
 
 @dataclass
 class Diff:
-    """own, known: all codes; start, known_start: the first of each text; partners: of each own code, its place in `known`."""
+    """own, known: all codes; start, known_start: the first of each text; partners: place in `known` of each own."""
 
     own: list[int]
     known: list[int]

@@ -43,6 +43,9 @@ MAKE = {
 }
 
 
+FLAGS = "is_prose", "is_last", "is_marked"
+
+
 def texts_of(prints: Fingerprints, n: int) -> dict[str, Any]:
     """What is not stored of item n, counted from its own first token."""
     texts = prints.texts
@@ -60,7 +63,7 @@ def texts_of(prints: Fingerprints, n: int) -> dict[str, Any]:
         "headline_numbers": [h for h in texts.headline_numbers[n].tolist() if h],
         "passages": [
             (
-                ends[k] - begin, int(p["hash"][k]), bool(p["is_prose"][k]), bool(p["is_last"][k]), bool(p["is_marked"][k]),
+                ends[k] - begin, int(p["hash"][k]), *(bool(p[flag][k]) for flag in FLAGS),
                 texts.shingles[p["first_shingle"][k] : p["last_shingle"][k]].tolist(),
             )
             for k in range(first, last)
