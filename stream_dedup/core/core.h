@@ -310,6 +310,9 @@ static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t ha
 
 int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_table table, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
+/* The hash of the number that begins with token i, or of a word with digits; *next: the token after it. A number word
+ * and its digits have one hash. */
+uint64_t number_at(const token_list *tokens, int64_t i, uint64_t seed, int64_t *next);
 int64_t find_numbers(const token_list *tokens, uint64_t seed, number *out);
 
 /* ---- shingles (shingles.c) ---- */
@@ -440,6 +443,7 @@ enum {
     MOST_SEQUENCE = 1 << 14, /* codes of a text; a longer one has none, and is compared by its filters */
     HEADLINE_CODES = 64,     /* and of its headline */
     SEQUENCE_HEAD = 8,       /* bytes in front of the codes */
+    FURTHER_GROUP = 0,       /* code of a group of digits behind the first one: that of a word, for it is no figure */
     STEMS = 3840, STEM_SHIFT = 4,
     FIGURE_CODES = STEMS << STEM_SHIFT, /* the codes of figures begin here, those below are words and characters */
     NEGATION_CODES = 0xFC00,            /* and those of negations here */
@@ -456,7 +460,7 @@ typedef struct sequence {
 } sequence;
 
 /* Write the codes of at most `most` tokens; return their number. stems: `find_words` of the tokens. */
-int64_t write_codes(const token_list *tokens, const uint32_t *stems, int64_t most, uint16_t *out);
+int64_t write_codes(const token_list *tokens, const uint32_t *stems, uint64_t seed, int64_t most, uint16_t *out);
 /* The sequence in a body: none if it has none, or is damaged. */
 sequence sequence_of(const view *one);
 /* The same item with the packed set that its body ends with. */

@@ -227,7 +227,7 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
     if (known_end < known_begin || known_end - known_begin > MOST_REPLACED) return;
     bool is_denied = false;
     for (int64_t i = begin; i < end; i++) {
-        if (work->partners[i] != NONE) continue;
+        if (work->partners[i] != NONE || work->own[i] == FURTHER_GROUP) continue;
         own++;
         is_denied ^= is_negation(work->own[i]);
         figures += is_figure(work->own[i]);
@@ -237,7 +237,7 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
     if (!is_flanked && !of_headline && !(is_inside && figures)) return;
     found->of_headline += of_headline;
     for (int64_t j = known_begin; j < known_end; j++) {
-        if (work->is_used[j]) continue;
+        if (work->is_used[j] || work->known[j] == FURTHER_GROUP) continue;
         lost++;
         is_denied ^= is_negation(work->known[j]);
         lost_figures += is_figure(work->known[j]);

@@ -102,7 +102,8 @@ static void add_headline(scratch_lists *work, int64_t row) {
     work->digest = add_to_digest(work->tables->seed, &work->tokens);
     if (recipe->simhash.words) return;
     find_words(&work->tokens, work->tables->seed, work->words);
-    work->headline_code_count = write_codes(&work->tokens, work->words, HEADLINE_CODES, work->headline_codes);
+    work->headline_code_count =
+        write_codes(&work->tokens, work->words, work->tables->seed, HEADLINE_CODES, work->headline_codes);
     uint32_t *words = out->headline_words + row * recipe->headline_features;
     uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
     int64_t word_count = min_i64(size, recipe->headline_features);
@@ -184,7 +185,7 @@ static bool add_sequence(scratch_lists *work, int64_t row) {
     memcpy(at, head, sizeof head);
     memcpy(at + SEQUENCE_HEAD, work->headline_codes, (size_t)headline * sizeof *work->headline_codes);
     uint16_t *codes = (uint16_t *)work->narrow; /* as long as there are tokens */
-    write_codes(&work->tokens, work->words, text, codes);
+    write_codes(&work->tokens, work->words, work->tables->seed, text, codes);
     memcpy(at + SEQUENCE_HEAD + 2 * headline, codes, (size_t)text * sizeof *codes);
     out->body_bounds[2 * row] = out->body_bytes;
     out->body_bounds[2 * row + 1] = out->body_bytes += size;

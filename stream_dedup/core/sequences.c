@@ -2,7 +2,8 @@
  *
  * A code of a word has 12 bits of its first five letters and 4 of the whole word, so that another ending can be told
  * from another word. Figures and negations have codes of their own range, because a replaced figure or a lost "not" is
- * news. Two different words have one code in 1 of 61,440 cases, two figures in 1 of 3,072. No text can be read out of
+ * news. A figure in groups (120,000 or 1,20,000) is the code of the whole number, and one code for each further group,
+ * so that only another number is another figure. Two different words have one code in 1 of 61,440 cases, two figures in 1 of 3,072. No text can be read out of
  * its codes; who guesses a text can check the guess.
  *
  * The codes stand in the item's body, which is stored beside its signature: the numbers of codes and of those of the
@@ -10,19 +11,27 @@
  */
 #include "core.h"
 
+static inline uint16_t figure_code(uint64_t hash) {
+    return (uint16_t)(FIGURE_CODES + narrowed(hash) % (NEGATION_CODES - FIGURE_CODES));
+}
+
 static inline uint16_t code_of(const token_list *tokens, int64_t i, uint32_t stem) {
     uint64_t hash = tokens->hashes[i];
     uint8_t trait = tokens->traits[i];
-    if (trait == FIGURE || trait == NUMBER_WORD)
-        return (uint16_t)(FIGURE_CODES + (hash >> 32) % (NEGATION_CODES - FIGURE_CODES));
+    if (trait >= NUMBER_WORD) return figure_code(hash);
     if (trait == NEGATION) return (uint16_t)(NEGATION_CODES + (hash >> 32) % (CODES - NEGATION_CODES));
     if (tokens->kinds[i]) return (uint16_t)((hash >> 32) * FIGURE_CODES >> 32);
     return (uint16_t)(((uint64_t)stem * STEMS >> 32) << STEM_SHIFT | hash >> (64 - STEM_SHIFT));
 }
 
-int64_t write_codes(const token_list *tokens, const uint32_t *stems, int64_t most, uint16_t *out) {
+int64_t write_codes(const token_list *tokens, const uint32_t *stems, uint64_t seed, int64_t most, uint16_t *out) {
     int64_t count = min_i64(tokens->count, most);
-    for (int64_t i = 0; i < count; i++) out[i] = code_of(tokens, i, stems[i]);
+    for (int64_t i = 0, next; i < count; i++) {
+        out[i] = code_of(tokens, i, stems[i]);
+        if (tokens->traits[i] != FIGURE || tokens->kinds[i]) continue;
+        out[i] = figure_code(number_at(tokens, i, seed, &next));
+        while (i + 1 < min_i64(next, count)) out[++i] = FURTHER_GROUP;
+    }
     return count;
 }
 

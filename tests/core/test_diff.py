@@ -57,6 +57,14 @@ def test_a_replaced_figure_is_a_fact() -> None:
     assert (found["facts"], found["altered"], found["fresh"]) == (1, 0, 0)
 
 
+def test_a_figure_that_is_written_in_other_groups_is_no_fact() -> None:
+    known = FERRY.replace("38 million", "12,500,000")
+    for written in ("1,25,00,000", "12.500.000", "12500000", "12500000th"):
+        assert diff(known.replace("12,500,000", written), known)["facts"] == 0, written
+    for other in ("1,35,00,000", "13,500,000", "12,500", "125"):
+        assert diff(known.replace("12,500,000", other), known)["facts"] == 1, other
+
+
 def test_a_lost_or_added_negation_is_a_fact() -> None:
     assert replaced("do not believe", "do believe")["facts"] == 1
     assert replaced("council will pay", "council will not pay")["facts"] == 1

@@ -21,7 +21,7 @@ M64 = 2**64 - 1
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 FILTER_BITS, NO_WORD = 768, 768
 NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE = range(4)
-FIGURES_FROM, NEGATIONS_FROM, CODES = 0xF000, 0xFC00, 0x10000
+FURTHER_GROUP, FIGURES_FROM, NEGATIONS_FROM, CODES = 0, 0xF000, 0xFC00, 0x10000
 MOST_SEQUENCE, HEADLINE_CODES = 1 << 14, 64
 
 
@@ -241,12 +241,26 @@ def code_of(token: Token, word: int) -> int:
     """16 bits of a token: of a word, 12 of its first letters and four of the whole. word: its narrowed feature."""
     upper = token.hash >> 32
     if token.trait in (FIGURE, NUMBER_WORD):
-        return FIGURES_FROM + upper % (NEGATIONS_FROM - FIGURES_FROM)
+        return figure_code(narrowed(token.hash))
     if token.trait == NEGATION:
         return NEGATIONS_FROM + upper % (CODES - NEGATIONS_FROM)
     if token.is_character:
         return upper * FIGURES_FROM >> 32
     return (word * (FIGURES_FROM >> 4) >> 32) << 4 | token.hash >> 60
+
+
+def figure_code(value: int) -> int:
+    return FIGURES_FROM + value % (NEGATIONS_FROM - FIGURES_FROM)
+
+
+def codes_of(tokens: list[Token], text: str, seed: int) -> list[int]:
+    """The codes of a text. A figure in groups has the code of the whole number, then one for each further group."""
+    whole = {first: figure_code(value) for value, first in numbers_of(tokens, text.encode(), seed)}
+    codes = list[int]()
+    for i, (token, word) in enumerate(zip(tokens, words_of(tokens, seed), strict=True)):
+        is_figure = token.trait == FIGURE and not token.is_character
+        codes.append(whole.get(i, FURTHER_GROUP) if is_figure else code_of(token, word))
+    return codes
 
 
 # -- shingles ---------------------------------------------------------------------------------------------------------
@@ -530,10 +544,10 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
         return out
 
     out.body_size, out.body = len(out.members), sketch_of(out.members, 0 if scheme.is_exact else s.body_bins)
-    headline_stems, words = words_of(headline, seed), words_of(tokens, seed)
+    words = words_of(tokens, seed)
     if len(tokens) <= MOST_SEQUENCE:
         out.headline_codes = min(len(headline), HEADLINE_CODES)
-        out.codes = [*map(code_of, headline[:HEADLINE_CODES], headline_stems), *map(code_of, tokens, words)]
+        out.codes = [*codes_of(headline, title, seed)[:HEADLINE_CODES], *codes_of(tokens, text, seed)]
     out.stored_body = struct.pack(f"<II{len(out.codes)}H", len(out.codes), out.headline_codes, *out.codes)
     out.stored_body += packed(out.members) if scheme.is_exact else b""
     out.headline_words = [narrowed(h) for h in features[:HEADLINE_FEATURES]]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.reference.fingerprint import FIGURES_FROM, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
+from tests.reference.fingerprint import FIGURES_FROM, FURTHER_GROUP, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
 
 GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED = 4, 8, 40, 3, 64, 8, 5
 
@@ -244,8 +244,8 @@ def add_replacement(diff: Diff, own: range, found: Found) -> None:
     known = range(known_begin, min(known_begin + len(own), len(diff.known)) if last is None else last)
     if not 0 <= known.stop - known.start <= MOST_REPLACED:
         return
-    came = [diff.own[i] for i in own if i not in diff.partners]
-    went = [diff.known[j] for j in known if j not in diff.used]
+    came = [diff.own[i] for i in own if i not in diff.partners and diff.own[i] != FURTHER_GROUP]
+    went = [diff.known[j] for j in known if j not in diff.used and diff.known[j] != FURTHER_GROUP]
     of_headline = sum(code in diff.headline for code in came)
     figures, lost_figures = sum(map(is_figure, came)), sum(map(is_figure, went))
     is_inside = own.start > diff.start and own.stop < len(diff.own)
