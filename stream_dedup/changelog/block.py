@@ -132,7 +132,7 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
             unpack_frame(block[HEADER_BYTES:], head.content_bytes, _MAX_CONTENT), type=_Content
         )
         types: dict[str, Any] = {"signatures": signature_dtype, "keys": "<u4", **_ARRAYS}
-        columns: dict[str, Any] = {name: np.frombuffer(getattr(content, name), of) for name, of in types.items()}
+        columns: dict[str, Any] = {name: np.frombuffer(getattr(content, name), dtype) for name, dtype in types.items()}
         columns["keys"] = columns["keys"].reshape(head.tables, n).T  # as the index sorts them: by table
         columns |= {"ids": _decoded(content.ids), "bodies": content.bodies, "stories": _decoded(content.stories)}
         delta = Delta(**columns, watermark=head.watermark, elapsed=head.elapsed)

@@ -195,9 +195,9 @@ _FEATURES = {"novelty": [*NOVELTY], "kinship": [*KINSHIP], "fixed": [*FIXED]}  #
 
 def _check_names() -> None:
     """Raises ConfigError if the core has other features than this module."""
-    for of, names in enumerate(_FEATURES.values()):
+    for kind, names in enumerate(_FEATURES.values()):
         buffer = np.zeros(4096, np.uint8)
-        found = buffer[: call("feature_names", of, buffer, len(buffer))].tobytes().decode().split(",")[:-1]
+        found = buffer[: call("feature_names", kind, buffer, len(buffer))].tobytes().decode().split(",")[:-1]
         if found != names:
             raise ConfigError(
                 f"the compiled core has the features {found}, rule.py has {names}; compile it again: "

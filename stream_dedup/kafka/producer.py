@@ -313,7 +313,7 @@ def _raise_failure(sent: Sequence[RecordBatch]) -> None:
     record, error = failures[0]
     if not isinstance(error, _REFUSED):
         raise error
-    suspected = [record for record, its in failures if its is error]
+    suspected = [record for record, failure in failures if failure is error]
     text = f"{record.topic} refuses a batch of {len(suspected)}: {error_text(error)}"
     sources = list(dict.fromkeys(record.source for record in suspected if record.source >= 0))
     raise TransactionFailed(text, lasting=True, sources=sources) from error

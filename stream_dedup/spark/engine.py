@@ -174,7 +174,7 @@ def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileForm
 
 def _read(spark: SparkSession, number: int, name: str, file_format: FileFormat) -> DataFrame:
     metadata = {FILE: "file_path", BLOCK: "file_block_start"}
-    place = [f.lit(number).alias(INPUT), *(f.col(f"_metadata.{of}").alias(name) for name, of in metadata.items())]
+    place = [f.lit(number).alias(INPUT), *(f.col(f"_metadata.{field}").alias(name) for name, field in metadata.items())]
     if file_format is FileFormat.PARQUET:
         rows = spark.read.parquet(_located(spark, name))
         return rows.select("*", *place).mapInArrow(_as_json, _SCHEMA)
