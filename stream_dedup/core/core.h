@@ -484,10 +484,10 @@ diff *take_diff(arena *scratch);
 bool begin_diff(diff *work, const view *own, int64_t tokens);
 /* Align it with a known item; false if that has no sequence. O(words of both). */
 bool diff_with(diff *work, const view *known);
-/* Whether the known item has no word like this token of the new text: of its stem, or the same figure. */
-bool lacks_word(const diff *work, int64_t token);
-/* Of each token of the new text: the place of its partner, or NONE. */
-const int32_t *partners_of(const diff *work);
+/* Of each token of the new text: whether the known item has a word like it (of its stem, or the same figure), has none,
+ * or has a partner of it. */
+enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
+const uint8_t *states_of(const diff *work);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, differences *found);
 
