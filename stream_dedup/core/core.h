@@ -181,13 +181,13 @@ typedef struct {
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
     const uint16_t *known_starts; /* (2^START_BITS + 1) where the hashes with these upper bits begin */
-    const uint8_t *known_bits; /* a Bloom filter of these hashes: two bits each; NULL: there are none */
+    const uint64_t *known_bits; /* a filter of 2^LEXICON_BITS bits; NULL: there are none */
 } token_tables;
 
 /* What a token is. NUMBER_WORD: its hash is that of its digits ("twelve": of "12"). FIGURE: it has a digit. */
 enum { NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE };
-/* Places in the filter of the lexicon are the upper bits of a hash, and the ones below. Of other tokens three in a hundred
- * pass; with one bit each, ten. The filter stays in the first-level cache. */
+/* A blocked Bloom filter, which stays in the first-level cache: the upper bits of a hash choose a word, and the six bits
+ * below them, and the next six, a bit in it. */
 enum { LEXICON_BITS = 16, START_BITS = 12 };
 
 /* The tokens of one text. The arrays are longer than the text and are used again for the next one. */
@@ -195,6 +195,7 @@ typedef struct {
     uint8_t *text;    /* folded, with SLACK spaces behind it */
     int32_t *places;  /* start and end of each token in `text` */
     uint64_t *hashes; /* of each token */
+    uint64_t *heads;  /* of each word, `head_of` */
     uint8_t *kinds;   /* 1 for a character of a script without spaces, 0 for a word */
     uint8_t *traits;  /* of each token */
     int64_t count;
@@ -489,10 +490,10 @@ diff *take_diff(arena *scratch);
 bool begin_diff(diff *work, const view *own, int64_t tokens);
 /* Align it with a known item; false if that has no sequence. O(words of both). */
 bool diff_with(diff *work, const view *known);
-/* Whether the known item has no word like this token of the new text: of its stem, or the same figure. */
-bool lacks_word(const diff *work, int64_t token);
-/* Of each token of the new text: the place of its partner, or NONE. */
-const int32_t *partners_of(const diff *work);
+/* Of each token of the new text: whether the known item has a word like it (of its stem, or the same figure), has none,
+ * or has a partner of it. */
+enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
+const uint8_t *states_of(const diff *work);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 

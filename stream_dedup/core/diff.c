@@ -30,17 +30,22 @@ struct diff {
     int64_t bits;
     int32_t *partners;           /* of each own code: its place in `known`, or NONE */
     int32_t *is_used;            /* of each known code: whether it has a partner; a byte could change any pointer here */
-    uint8_t *known_stems;        /* bits of the stems of the known words */
-    uint8_t *known_codes;        /* bits of the known codes */
+    uint8_t *known_words;        /* bits of the known words, see `word_of` */
+    uint8_t *states;             /* of each own code */
     uint8_t *lengths;            /* scratch of the gaps: (MOST_GAP + 1)^2 */
 };
 
-enum { STEM_BYTES = STEMS / 8, CODE_BYTES = 8192, GAP_CELLS = (MOST_GAP + 1) * (MOST_GAP + 1) };
+enum { WORD_BYTES = (STEMS + CODES - FIGURE_CODES) / 8, GAP_CELLS = (MOST_GAP + 1) * (MOST_GAP + 1) };
 
 static inline uint64_t gram_at(const uint16_t *codes, int64_t place) {
     uint64_t gram;
     memcpy(&gram, codes + place, sizeof gram);
     return gram;
+}
+
+/* The stem of a word, or behind all stems a figure or negation. */
+static inline int64_t word_of(uint16_t code) {
+    return code < FIGURE_CODES ? code >> STEM_SHIFT : code - FIGURE_CODES + STEMS;
 }
 
 static inline int64_t bucket_of(const diff *work, uint64_t gram) { return (int64_t)(gram * GOLDEN >> (64 - work->bits)); }
@@ -56,8 +61,8 @@ diff *take_diff(arena *scratch) {
     work->next = arena_take(scratch, codes, sizeof *work->next);
     work->partners = arena_take(scratch, codes, sizeof *work->partners);
     work->is_used = arena_take(scratch, codes, sizeof *work->is_used);
-    work->known_stems = arena_take(scratch, STEM_BYTES, 1);
-    work->known_codes = arena_take(scratch, CODE_BYTES, 1);
+    work->known_words = arena_take(scratch, WORD_BYTES, 1);
+    work->states = arena_take(scratch, codes, 1);
     work->lengths = arena_take(scratch, GAP_CELLS, 1);
     return arena_has_failed(scratch) ? NULL : work;
 }
@@ -157,6 +162,16 @@ static void pair_gaps(diff *work) {
     }
 }
 
+/* Find the state of each token of the new text, without a branch. */
+static void find_states(diff *work) {
+    uint8_t *known_words = memset(work->known_words, 0, WORD_BYTES), *states = work->states;
+    const uint16_t *own = work->own, *known = work->known;
+    const int32_t *partners = work->partners;
+    for (int64_t j = 0, count = work->known_count; j < count; j++) set_bit(known_words, word_of(known[j]));
+    for (int64_t i = work->own_headline, count = work->own_count; i < count; i++)
+        states[i] = partners[i] != NONE ? IS_MATCHED : !has_bit(known_words, word_of(own[i]));
+}
+
 bool diff_with(diff *work, const view *known) {
     sequence codes = sequence_of(known);
     if (known->is_old || !codes.count) return false;
@@ -164,26 +179,15 @@ bool diff_with(diff *work, const view *known) {
     work->known_headline = codes.headline;
     memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
-    uint8_t *known_stems = memset(work->known_stems, 0, STEM_BYTES);
-    uint8_t *known_codes = memset(work->known_codes, 0, CODE_BYTES);
-    for (const uint16_t *code = work->known; code < work->known + codes.count; code++) {
-        set_bit(known_codes, *code);
-        if (*code < FIGURE_CODES) set_bit(known_stems, *code >> STEM_SHIFT);
-    }
     pair_runs(work);
     pair_gaps(work);
+    find_states(work);
     return true;
 }
 
 /* ---- what the sentences of the new item are ---- */
 
-bool lacks_word(const diff *work, int64_t token) {
-    uint16_t code = work->own[work->own_headline + token];
-    if (code >= FIGURE_CODES) return !has_bit(work->known_codes, code);
-    return !has_bit(work->known_stems, code >> STEM_SHIFT);
-}
-
-const int32_t *partners_of(const diff *work) { return work->partners + work->own_headline; }
+const uint8_t *states_of(const diff *work) { return work->states + work->own_headline; }
 
 /* Whether a code stands in the new headline, and not in the known one. */
 static bool is_of_new_headline(const diff *work, uint16_t code) {

@@ -41,6 +41,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     list->text = arena_take(scratch, bytes, 1);
     list->places = arena_take(scratch, 2 * tokens + 4, sizeof *list->places);
     list->hashes = arena_take(scratch, tokens, sizeof *list->hashes);
+    list->heads = arena_take(scratch, tokens, sizeof *list->heads);
     list->kinds = arena_take(scratch, tokens, 1);
     list->traits = arena_take(scratch, tokens, 1);
     work->features = arena_take(scratch, tokens, sizeof *work->features);

@@ -214,17 +214,16 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
  * diff a word is new if neither its place nor its stem is known, and the share that the known item holds is exact. */
 static double find_new_words(similarity *pair, const article *article, double each_word, const diff *diff) {
     double new = 0, new_sentences = 0;
-    const int32_t *partners = diff ? partners_of(diff) : NULL;
+    const uint8_t *states = diff ? states_of(diff) : NULL;
     int64_t start = 0, sentences = 0, touched = 0, matched = 0;
     for (int64_t sentence = 0; sentence < article->sentence_count; sentence++) {
         int64_t end = article->ends[sentence], absent = 0, count = end - start;
         for (; start < end; start++) {
             bool is_absent = article->lacks[article->places[start]];
-            if (diff && article->places[start] != NO_WORD) {
-                int64_t token = article->tokens_at[start];
-                bool is_known = partners[token] != NONE;
-                matched += is_known;
-                is_absent = !is_known && (is_absent || lacks_word(diff, token));
+            if (states && article->places[start] != NO_WORD) {
+                uint8_t state = states[article->tokens_at[start]];
+                matched += state == IS_MATCHED;
+                is_absent = (state != IS_MATCHED) & (is_absent | (state == HAS_NONE));
             }
             absent += is_absent;
         }

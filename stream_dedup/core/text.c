@@ -111,16 +111,19 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
     return text.out - out;
 }
 
-/* Whether one of the first eight bytes of a word is a digit: the only bytes of words whose upper half is 3. */
-static inline bool has_digit(uint64_t head) {
-    return (head << 3 & head << 2 & ~(head << 1) & ~head & 0x8080808080808080ull) != 0;
+/* Whether one of the first eight bytes of a word is a digit: of the bytes of words, these alone have the fifth bit, but
+ * not the seventh and the eighth. */
+static inline bool has_digit(uint64_t head) { return (head << 3 & ~(head << 1 | head) & 0x8080808080808080ull) != 0; }
+
+/* Whether the lexicon may have a hash: of three in a hundred it has not. */
+static inline bool may_be_known(uint64_t hash, const uint64_t *known_bits) {
+    uint64_t bits = known_bits[hash >> (64 - LEXICON_BITS + 6)];
+    return bits >> (hash >> (64 - LEXICON_BITS) & 63) & bits >> (hash >> (58 - LEXICON_BITS) & 63) & 1;
 }
 
 /* Find the trait of a token that has no digit; a number word gets the hash of its digits. */
 static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
-    uint64_t upper = *hash >> (64 - LEXICON_BITS), below = *hash << LEXICON_BITS >> (64 - LEXICON_BITS);
-    if (!tables->known_bits) return NO_TRAIT;
-    if (!(has_bit(tables->known_bits, (int64_t)upper) & has_bit(tables->known_bits, (int64_t)below))) return NO_TRAIT;
+    if (!tables->known_bits || !may_be_known(*hash, tables->known_bits)) return NO_TRAIT;
     const uint16_t *starts = tables->known_starts + (*hash >> (64 - START_BITS));
     for (int64_t place = starts[0]; place < starts[1]; place++) {
         if (tables->known[place] != *hash) continue;
@@ -130,31 +133,35 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     return NO_TRAIT;
 }
 
+/* Fill the head, hash and trait of word i. */
+static inline void take_word(token_list *tokens, int64_t i, const token_tables *tables) {
+    int64_t start = tokens->places[2 * i], size = tokens->places[2 * i + 1] - start;
+    tokens->heads[i] = head_of(tokens->text + start, size);
+    tokens->hashes[i] = hash_word(tokens->text + start, size, tables->seed);
+    tokens->traits[i] = has_digit(tokens->heads[i]) ? FIGURE : look_up(tokens->hashes + i, tables);
+}
 
-/* Fill the hash and the trait of each word. Whether a word is long is hard to predict, so the long ones of a block are
- * noted, and come last. */
+/* Do so for all words. Whether one is long, or in the lexicon, is hard to predict: those of a block come last. */
 static void take_words(token_list *tokens, const token_tables *tables) {
+    static const uint64_t nothing[1 << (LEXICON_BITS - 6)];
+    const uint64_t *known_bits = tables->known_bits ? tables->known_bits : nothing;
     const int32_t *places = tokens->places;
     const uint8_t *text = tokens->text;
     uint8_t *traits = tokens->traits;
-    uint64_t *hashes = tokens->hashes, seed = tables->seed;
-    int32_t longer[HASHED];
+    uint64_t *heads = tokens->heads, *hashes = tokens->hashes, seed = tables->seed;
+    int32_t last[HASHED];
     for (int64_t first = 0; first < tokens->count; first += HASHED) {
         int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
         for (int64_t i = first; i < until; i++) {
             int64_t start = places[2 * i], size = places[2 * i + 1] - start;
-            uint64_t head = head_of(text + start, size);
-            hashes[i] = hash_head(head, seed);
-            traits[i] = has_digit(head) ? FIGURE : NO_TRAIT;
-            longer[found] = (int32_t)i;
-            found += size > 8;
+            uint64_t head = head_of(text + start, size), hash = hash_head(head, seed);
+            heads[i] = head;
+            hashes[i] = hash;
+            traits[i] = (uint8_t)(FIGURE * has_digit(head));
+            last[found] = (int32_t)i;
+            found += (size > 8) | may_be_known(hash, known_bits);
         }
-        for (int64_t k = 0; k < found; k++) {
-            int64_t i = longer[k], start = places[2 * i];
-            hashes[i] = hash_word(text + start, places[2 * i + 1] - start, seed);
-        }
-        for (int64_t i = first; i < until; i++)
-            if (!traits[i]) traits[i] = look_up(hashes + i, tables);
+        for (int64_t k = 0; k < found; k++) take_word(tokens, last[k], tables);
     }
 }
 
@@ -172,7 +179,7 @@ static void split_words(token_list *tokens, const token_tables *tables) {
     for (int64_t base = 0; base < tokens->size + 1; base += MASKED) {
         uint64_t mask = word_mask(tokens->text + base), changes = mask ^ (mask << 1 | carry);
         carry = mask >> 63;
-        for (int64_t at = base; changes; at += 4, changes >>= 4) {
+        for (int64_t at = base; at < base + MASKED; at += 4, changes >>= 4) {
             places4 found = ONES[changes & 15] + (int32_t)at;
             memcpy(places + edges, &found, sizeof found);
             edges += ONE_COUNTS[changes & 15];
@@ -208,11 +215,7 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
             if (word < 0) word = at;
             continue;
         }
-        if (word >= 0) {
-            int64_t i = add_token(tokens, 0, word, at);
-            tokens->hashes[i] = hash_word(text + word, at - word, tables->seed);
-            tokens->traits[i] = has_digit(head_of(text + word, at - word)) ? FIGURE : look_up(tokens->hashes + i, tables);
-        }
+        if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), tables);
         word = -1;
         if (kind == CHARACTER) {
             int64_t i = add_token(tokens, 1, at, at + width);

@@ -22,13 +22,16 @@
 enum { STEM_LETTERS = 5 }; /* letters of a word that count */
 static const uint64_t STEM_BEYOND_ASCII = 0x8080808080;
 
+/* The hash of the first letters of a word if they have a byte each. */
+static inline uint64_t stem_of_ascii(uint64_t head, uint64_t seed) {
+    return hash_head(head & (UINT64_MAX >> (64 - 8 * STEM_LETTERS)), seed);
+}
+
 /* The hash of the first letters of a word; of a whole number, or of the digits of a number word. */
 static inline uint64_t stem_of(const token_list *tokens, int64_t i, uint64_t seed) {
     const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
     if (is_digit(*start) || tokens->traits[i] == NUMBER_WORD) return tokens->hashes[i];
-    if (!(load64(start) & STEM_BEYOND_ASCII)) { /* the first letters have a byte each: no branch on the length */
-        return hash_head(head_of(start, min_i64(end - start, STEM_LETTERS)), seed);
-    }
+    if (!(tokens->heads[i] & STEM_BEYOND_ASCII)) return stem_of_ascii(tokens->heads[i], seed);
     const uint8_t *at = start;
     for (int letters = 0; at < end && letters < STEM_LETTERS; letters++) {
         at++;
@@ -66,8 +69,11 @@ int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_tab
 
 /* Write the feature of each token, narrowed; 0 where none begins. */
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out) {
-    if (!tokens->has_characters) { /* most texts: a loop without a branch takes 1 % less of a fingerprint */
-        for (int64_t i = 0; i < tokens->count; i++) out[i] = narrowed(stem_of(tokens, i, seed));
+    if (!tokens->has_characters) { /* most texts, most words: a loop without a branch takes half of the time */
+        for (int64_t i = 0; i < tokens->count; i++) out[i] = narrowed(stem_of_ascii(tokens->heads[i], seed));
+        for (int64_t i = 0; i < tokens->count; i++)
+            if (tokens->traits[i] >= NUMBER_WORD || tokens->heads[i] & STEM_BEYOND_ASCII)
+                out[i] = narrowed(stem_of(tokens, i, seed));
         return;
     }
     for (int64_t i = 0; i < tokens->count; i++) {

@@ -180,8 +180,8 @@ class TokenList(Struct, name="token_list"):
     """The tokens of one text, as the core fills them."""
 
     _fields_ = (
-        ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("kinds", POINTER), ("traits", POINTER),
-        ("count", INT64), ("size", INT64), ("has_characters", BOOL),
+        ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("heads", POINTER), ("kinds", POINTER),
+        ("traits", POINTER), ("count", INT64), ("size", INT64), ("has_characters", BOOL),
     )  # fmt: skip
     count: int
     size: int
@@ -199,6 +199,7 @@ def tokens_of(text: bytes, tables: Tables) -> TokenList:
         text=np.empty(size, np.uint8),
         places=np.empty(size, np.int32),
         hashes=np.empty(size, np.uint64),
+        heads=np.empty(size, np.uint64),
         kinds=np.empty(size, np.uint8),
         traits=np.empty(size, np.uint8),
     )

@@ -36,8 +36,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     known, first = np.unique(hashes[is_whole], return_index=True)
     line = line[is_whole][first]
     bits = np.zeros(2**_BITS, np.bool_)
-    for upper in (known, known << np.uint64(_BITS)):
-        bits[upper >> np.uint64(64 - _BITS)] = True
+    upper, below = known >> np.uint64(64 - _BITS), known >> np.uint64(58 - _BITS)
+    bits[upper] = bits[upper & ~np.uint64(63) | below & np.uint64(63)] = True
     return {
         "known": known,
         "meant": np.where(is_negation[line], known, hashes[heads][line]),
