@@ -165,7 +165,9 @@ def _unescaped(text: str) -> str:
     """Return the text of HTML that was escaped still more often, else the text. A comment may be an editor's slip."""
     more = text
     for _ in range(_MOST_ESCAPES):
-        more = decode_entities(more)
+        before, more = more, decode_entities(more)
+        if more == before:
+            break
         if "</" in more and is_html(more):
             return text_of_html(more)
     return text

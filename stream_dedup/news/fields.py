@@ -32,7 +32,7 @@ from stream_dedup.news.names import (
     plain_name,
     shape_of,
 )
-from stream_dedup.news.plain_values import article, is_filled, plain_value, with_time
+from stream_dedup.news.plain_values import article, is_filled, is_moment, plain_value, with_time
 from stream_dedup.news.query import query_of
 from stream_dedup.news.rich_text import rich_text, text_of
 from stream_dedup.settings import ItemSettings
@@ -255,6 +255,8 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             if value is not None:
                 return value, name
             continue
+        if field == "published" and not values and is_moment(value):
+            return value, name  # as `with_time` would, without the other dates: half of what a record takes
         if field == "text":
             is_nodes = not path and plain_name(top) in NODES
             if is_nodes and isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value):

@@ -187,6 +187,11 @@ def first_readable(dates: Sequence[Any]) -> Any:
     return next((date for date in dates if milliseconds_of(date) != NO_TIME), dates[0]) if len(dates) > 1 else dates[0]
 
 
+def is_moment(value: Any) -> bool:
+    """Whether a value is a readable date with a time of the day, beside which no other date counts."""
+    return type(value) is str and ":" in value and milliseconds_of(value) != NO_TIME
+
+
 def with_time(dates: Sequence[tuple[Any, str]]) -> tuple[Any, str]:
     """Return the first readable date and its name, or else the first. A mere day gives way to the time of its name.
 

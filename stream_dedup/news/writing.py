@@ -11,6 +11,8 @@ import re
 _LINK = re.compile(r"https?://[!-'*-;=?-Z\\^-~]*[0-9A-Za-z/=#&]")
 # UTF-8 that was read as Windows-1252: the lead byte of a letter, and what follows it.
 _MISREAD = re.compile("[Â-ä][\x80-¿€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
+# Its bytes in Latin-1 by their part in that: 1 a lead byte, 2 what may follow ("?" stands for what Latin-1 lacks).
+_PARTS = bytes(1 if 0xC2 <= n <= 0xE4 else 2 if 0x80 <= n < 0xC0 or n == ord("?") else 0 for n in range(256))
 _HEAD = 300  # a wrong encoding shows in the first characters; to search all of them takes a tenth of a fingerprint
 _MOST_REPAIRED = 100_000  # ftfy takes some milliseconds for 10,000 characters
 _TO_LATIN: dict[int, int | str] = {}
@@ -39,7 +41,8 @@ def as_written(title: str, text: str) -> tuple[str, str]:
 
 def _one_written(text: str) -> str:
     if "/" in text and "://" in text:  # one character is found at once, and most texts lack it
-        shorter = _LINK.sub("", text).strip()
+        at = max(text.find("://") - len("https"), 0)
+        shorter = (text[:at] + _LINK.sub("", text[at:])).strip()
         text = shorter if _WORD.search(shorter) else text
     if text[1:8:2] == "    ":  # four single letters or more
         word = _WORD.search(text)
@@ -47,13 +50,17 @@ def _one_written(text: str) -> str:
         text = _SPACED.sub(lambda letters: letters[0].replace(" ", ""), text[:end]) + text[end:]
     if text.isascii():
         return text
-    if _MISREAD.search(text, 0, _HEAD) and len(text) <= _MOST_REPAIRED:
+    if _is_misread(text[:_HEAD]) and len(text) <= _MOST_REPAIRED:
         text = _repaired(text)
-    if (
-        "を" in text or "る" in text
-    ):  # Japanese; other texts have many brackets. Their low bytes are rare, so a search is quick
+    # Japanese; other texts have many brackets. The low bytes of these two are rare, so a search is quick.
+    if "を" in text or "る" in text:
         text = _READING.sub("", text)
     return text
+
+
+def _is_misread(head: str) -> bool:
+    # Most texts lack the two bytes, and to look for them takes a third of the search.
+    return b"\1\2" in head.encode("latin-1", "replace").translate(_PARTS) and _MISREAD.search(head) is not None
 
 
 def _repaired(text: str) -> str:
