@@ -54,17 +54,25 @@ static inline void write_entry(folding *text, uint32_t entry) {
     }
     /* Letters that follow digits are a word of their own: a counter or an ending, which other writers set apart. */
     if (class_of(entry) == WORD && text->out > text->first && is_digit(text->out[-1])) *text->out++ = ' ';
-    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes behind the first one */
-    *text->out++ = (uint8_t)(0xFF00 >> (more + 1) | code >> 6 * more);
-    for (int shift = 6 * more - 6; shift >= 0; shift -= 6) *text->out++ = (uint8_t)(0x80 | (code >> shift & 0x3F));
+    uint8_t *out = text->out;
+    if (code < 0x800) {
+        *out++ = (uint8_t)(0xC0 | code >> 6);
+    } else {
+        if (code < 0x10000) *out++ = (uint8_t)(0xE0 | code >> 12);
+        else *out++ = (uint8_t)(0xF0 | code >> 18), *out++ = (uint8_t)(0x80 | (code >> 12 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+    }
+    *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    text->out = out;
 }
 
-/* Fold characters beyond ASCII and drop apostrophes, up to the next other byte; false if the tables cannot. */
+/* Fold characters beyond ASCII, drop apostrophes and keep spaces, up to the next other byte; false if the tables cannot. */
 static bool fold_by_table(folding *text, const token_tables *tables) {
     uint32_t before = INERT;
     while (text->at < text->end) {
         const uint8_t *at = text->at;
-        if (*at == '\'') {
+        if (*at == '\'' || *at == ' ') {
+            if (*at == ' ') *text->out++ = ' ';
             before = INERT;
             text->at++;
             continue;

@@ -32,6 +32,13 @@ static inline uint64_t stem_of(const token_list *tokens, int64_t i, uint64_t see
     const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
     if (is_digit(*start) || tokens->traits[i] == NUMBER_WORD) return tokens->hashes[i];
     if (!(tokens->heads[i] & STEM_BEYOND_ASCII)) return stem_of_ascii(tokens->heads[i], seed);
+    /* Letters of at most three bytes: where the sixth one begins, without a branch. */
+    uint64_t begins = ~high_bits((bytes16)((load16(start) & 0xC0) == 0x80)) & 0xFFFF;
+    for (int letters = 0; letters < STEM_LETTERS; letters++) begins &= begins - 1;
+    if (begins) {
+        int64_t size = trailing_zeros(begins);
+        return size < end - start ? hash_word(start, size, seed) : tokens->hashes[i];
+    }
     const uint8_t *at = start;
     for (int letters = 0; at < end && letters < STEM_LETTERS; letters++) {
         at++;
