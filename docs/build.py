@@ -104,6 +104,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
         },
         "docs/languages.md": {
             "edits by language": lambda: edits.by_language(found["edits"].figures["balanced"]),
+            "reports": lambda: tables.languages(found["languages"]),
         },
         "docs/fingerprints.md": {
             "families": lambda: tables.families(found["families"]),

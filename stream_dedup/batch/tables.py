@@ -317,7 +317,7 @@ def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
         else _as_text(arrow, column)
         for column in batch.columns
     ]
-    for fields in arrow.record_batch(columns, names=batch.schema.names).to_pylist():
+    for fields in arrow.record_batch(columns, names=batch.schema.names).to_pylist(maps_as_pydicts="lossy"):
         yield msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
 
 

@@ -74,13 +74,15 @@ class Proposals:
         return fits(field, self._values(field, path))
 
     def cure(self, *missing: str) -> str:
-        """List the fields of the records, and those that work as a setting; an address may stand in for a source."""
+        """List the fields of the records, and those that work as a setting; an address may be a source or an id."""
         if not self.paths:
             return "."
         missing = ("source", "url") if missing == ("source",) else missing
         own = [path for path in self.paths if not PARTS.search(path.rpartition(".")[0])]
         likely = {name: sorted(filter(pattern.search, own), key=len) for name, pattern in _LIKELY.items()}
         guesses = {name: self._first(name, likely[name]) for name in missing if name in likely}
+        if "id" in missing and not guesses["id"]:
+            guesses["id"] = self._first("id", likely["url"])
         # The longest fields whose names say nothing, as in a table without a header.
         known = {path for each in likely.values() for path in each}
         rest = [path for path in own if path not in known]

@@ -225,12 +225,14 @@ def test_a_row_of_parquet_is_an_object_of_what_is_not_null(tmp_path: Path, name:
         "title": pa.array([b"One", None]),
         "hash": [b"\xff", None],
         "thread": [{"site": "a.example"}, None],
+        "more": pa.array([[("text", "Two"), ("lang", "en")], None], pa.map_(pa.string(), pa.string())),
     }
     dates = pa.array([moment, moment], pa.timestamp("ns", "UTC"))
     parquet.write_table(pa.table(columns | {"published": dates}), tmp_path / name)
     reader = LineReader([str(tmp_path / name)])
     at = "2024-05-01T10:00:00Z"
     first = {"id": 1, "title": "One", "hash": "/w==", "published": at, "thread": {"site": "a.example"}}
+    first["more"] = {"text": "Two", "lang": "en"}
     assert [json.loads(line.value) for line in reader] == [first, {"id": 2, "published": at}]
     assert reader.bytes_read == (tmp_path / name).stat().st_size
     with pytest.raises(InputError, match="does not hold what its name or --format says"):

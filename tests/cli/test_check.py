@@ -105,6 +105,8 @@ CASES: list[tuple[str, str, bytes, str, str]] = [
     ("no-title", "a.jsonl", lines([{"meta.title": "Elm bridge", "content.text": TEXT}]), "title", "meta.title"),
     ("no-published", "a.jsonl", lines([KNOWN[0] | {"first_seen_date": "2026-01-05"}]), "published", "first_seen_date"),
     ("no-id", "a.jsonl", lines([KNOWN[0] | {"id": None, "wire_id": "7"}]), "id", "wire_id"),
+    ("no-id", "a.jsonl", lines([{"title": "T", "text": TEXT, "html": {"asked_url": "https://elm.example/7"}}]), "id",
+     "html.asked_url"),
     ("no-source", "a.jsonl", lines([KNOWN[0] | {"the_site": "elm.example"}]), "source", "the_site"),
     ("longer-field", "a.jsonl", lines([KNOWN[0] | {"text": "Short.", "tekst": TEXT * 2}]), "text", "tekst"),
     (

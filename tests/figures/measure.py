@@ -29,6 +29,7 @@ from stream_dedup.settings.judging import NOVELTY_NAMES
 from tests.batch.feed import judge_lines
 from tests.figures import edits as truths
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
+from tests.figures.languages import languages
 from tests.figures.results import ROOT, File, Section, file_of, section
 from tests.figures.short import SHORT, short
 from tests.figures.stories import language_of
@@ -266,6 +267,7 @@ SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tabl
     "readers": (readers, {DEFAULT: {}}),
     "short": (short, SHORT),
     "edits": (edits, truths.EDITED),
+    "languages": (languages, {DEFAULT: {}}),
 }
 """Name -> what measures it, and the settings of its rows."""
 

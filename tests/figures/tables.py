@@ -11,6 +11,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import expected_body_bytes, footprint, most_originals, peak_bytes
 from stream_dedup.settings import load_settings
 from tests.figures.families import FAMILIES, LABELLED
+from tests.figures.languages import NEWS
 from tests.figures.results import Section
 
 ORIGINALS = 1_000_000
@@ -91,6 +92,15 @@ def short(section: Section) -> str:
             found_shares = [*figures["found"][1:], figures["changed"]]
             rows.append([name, row, *counts, *(share(value, 2) for value in found_shares)])
     return table(head, rows)
+
+
+def languages(section: Section) -> str:
+    """How many made-up reports an edit is held back of, and the languages in which it is wrong."""
+    rows = [
+        [edit, "news" if edit in NEWS else "copy", str(found["held"]), str(found["of"]), found["wrong"] or "–"]
+        for edit, found in section.figures.items()
+    ]
+    return table(["edit", "it is", "held back", "of", "wrong in"], rows)
 
 
 def exactness(section: Section) -> str:

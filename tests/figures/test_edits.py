@@ -11,7 +11,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from tests.figures import edits
+from tests.figures import edits, languages
 from tests.figures.edits import KINDS, NEWS, Edit, edited, judged
 from tests.figures.news_edits import Made
 from tests.figures.stories import PHRASES, Pool, Story, another_number, with_swapped
@@ -262,3 +262,13 @@ def test_quality_and_promises_count_news_alone_by_row() -> None:
     rows = edits.names(dict.fromkeys(edits.EDITED, rate), counted).splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| `cautious`", "| `balanced`", "| `eager`"]
     assert all(row.endswith(". | .27 | – | .27 | – | – | .020 | .100 |") and "Measured" not in row for row in rows)
+
+
+@pytest.mark.parametrize("language", languages.REPORTS)
+def test_a_made_up_report_has_what_its_edits_replace(language: str) -> None:
+    one = languages.REPORTS[language]
+    assert all(one["rest"].count(one[kind][0]) == 1 and one[kind][1] not in one["rest"] for kind in ("number", "turn"))
+    assert one["lead"].count("14") == one["title"].count("14") == 1 == one["title"].count("3")
+    names = [name for name in languages.NEWS | languages.COPIES if name not in ("wrong encoding", "no accents")]
+    title, text = languages.reported(one, 0)
+    assert all((languages.NEWS | languages.COPIES)[name](one, title, text) != (title, text) for name in names)
