@@ -3,8 +3,8 @@
  * A code of a word has 12 bits of its first five letters and 4 of the whole word, so that another ending can be told
  * from another word. Figures and negations have codes of their own range, because a replaced figure or a lost "not" is
  * news. A figure in groups (120,000 or 1,20,000) is the code of the whole number, and one code for each further group,
- * so that only another number is another figure. Two different words have one code in 1 of 61,440 cases, two figures in 1 of 3,072. No text can be read out of
- * its codes; who guesses a text can check the guess.
+ * so that only another number is another figure. Two different words have one code in 1 of 61,440 cases, two figures in 1
+ * of 3,072. No text can be read out of its codes; who guesses a text can check the guess.
  *
  * The codes stand in the item's body, which is stored beside its signature: the numbers of codes and of those of the
  * headline, 32 bits each, then the codes, then for exact comparison the packed set.
