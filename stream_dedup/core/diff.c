@@ -105,21 +105,21 @@ static int64_t place_of_gram(const diff *work, uint64_t gram, int64_t expected) 
     return NONE;
 }
 
-/* Pair all runs of equal codes that contain an anchor. The known headline is part of the known text. */
-static void pair_runs(diff *work) {
+/* Pair all runs of equal codes that contain an anchor in known[begin:end]. */
+static void pair_runs(diff *work, int64_t begin, int64_t end) {
     int64_t expected = work->own_headline;
-    for (int64_t j = 0; j + GRAM <= work->known_count;) {
+    for (int64_t j = begin; j + GRAM <= end;) {
         int64_t i = place_of_gram(work, gram_at(work->known, j), expected);
         if (i == NONE) {
             j++;
             continue;
         }
-        for (int64_t back = 1; i - back >= work->own_headline && j - back >= 0; back++) {
+        for (int64_t back = 1; i - back >= work->own_headline && j - back >= begin; back++) {
             bool is_equal = work->own[i - back] == work->known[j - back];
             if (!is_equal || work->partners[i - back] != NONE || work->is_used[j - back]) break;
             pair_up(work, i - back, j - back);
         }
-        for (; i < work->own_count && j < work->known_count; i++, j++) {
+        for (; i < work->own_count && j < end; i++, j++) {
             if (work->own[i] != work->known[j] || work->partners[i] != NONE) break;
             pair_up(work, i, j);
         }
@@ -149,13 +149,14 @@ static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
     }
 }
 
-/* Align the short gaps between paired runs, and those between them and the ends of both texts. */
+/* Align the short gaps between paired runs, and those between them and the ends of both texts. Texts without a common
+ * run have nothing in common. */
 static void pair_gaps(diff *work) {
     int64_t a = work->own_headline, b = work->known_headline;
     for (int64_t i = a; i <= work->own_count; i++) {
         int64_t known_end = i < work->own_count ? work->partners[i] : work->known_count;
         if (known_end == NONE) continue;
-        bool is_gap = known_end > b && i > a;
+        bool is_whole = a == work->own_headline && i == work->own_count, is_gap = known_end > b && i > a && !is_whole;
         if (is_gap && i - a <= MOST_GAP && known_end - b <= MOST_GAP) align(work, a, i - a, b, known_end - b);
         a = i + 1;
         b = known_end + 1;
@@ -179,7 +180,8 @@ bool diff_with(diff *work, const view *known) {
     work->known_headline = codes.headline;
     memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
-    pair_runs(work);
+    pair_runs(work, work->known_headline, work->known_count);
+    pair_runs(work, 0, work->known_headline); /* what it alone has; else a lead would be torn between the two */
     pair_gaps(work);
     find_states(work);
     return true;
@@ -316,7 +318,7 @@ static void add_known(differences *found) {
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found) {
     int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0;
     for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
-    bool is_new = 2 * unmatched >= last - first;
+    bool is_new = 2 * unmatched >= last - first, is_changed = (is_prose || is_marked) && !is_new;
     found->matched += last - first - unmatched;
     found->tokens += last - first;
     found->rest += unmatched;
@@ -324,9 +326,9 @@ void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, b
     if (is_prose && is_new) {
         found->fresh += unmatched;
         if (found->has_known) found->new_since += unmatched;
-    } else if (is_prose) {
+    } else if (is_changed) {
         add_alterations(work, first, last, found);
     }
-    if (unmatched == 0 || (is_prose && !is_new)) add_known(found);
+    if (unmatched == 0 || is_changed) add_known(found);
     else add_unknown(unmatched, is_prose, is_marked, found);
 }

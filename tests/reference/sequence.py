@@ -79,7 +79,8 @@ def diff_of(new: Print, known: Print) -> Diff | None:
     start, known_start = new.headline_codes, known.headline_codes
     headline = set(new.codes[:start]) - set(known.codes[:known_start])
     diff = Diff(new.codes, known.codes, start, known_start, headline)
-    pair_runs(diff)
+    pair_runs(diff, known_start, len(diff.known))
+    pair_runs(diff, 0, known_start)
     pair_gaps(diff)
     return diff
 
@@ -87,8 +88,8 @@ def diff_of(new: Print, known: Print) -> Diff | None:
 # -- the alignment ----------------------------------------------------------------------------------------------------
 
 
-def pair_runs(diff: Diff) -> None:
-    """Pair all runs of equal codes that contain a gram of the known codes, in their order."""
+def pair_runs(diff: Diff, begin: int, end: int) -> None:
+    """Pair all runs of equal codes that contain a gram of known[begin:end], in their order."""
     own, known, bits = diff.own, diff.known, 6
     while 1 << bits < 2 * len(own):
         bits += 1
@@ -99,8 +100,8 @@ def pair_runs(diff: Diff) -> None:
     chains = defaultdict[int, list[int]](list)
     for i in range(diff.start, len(own) - GRAM + 1):
         chains[bucket_of(own[i : i + GRAM])].append(i)
-    expected, j = diff.start, 0
-    while j + GRAM <= len(known):
+    expected, j = diff.start, begin
+    while j + GRAM <= end:
         gram = known[j : j + GRAM]
         tried = [expected, *chains[bucket_of(gram)][:MOST_CHAIN]]
         places = [i for i in tried if i not in diff.partners and own[i : i + GRAM] == gram]
@@ -108,10 +109,10 @@ def pair_runs(diff: Diff) -> None:
             j += 1
             continue
         i, back = places[0], 1
-        while i - back >= diff.start and j - back >= 0 and diff.is_equal(i - back, j - back):
+        while i - back >= diff.start and j - back >= begin and diff.is_equal(i - back, j - back):
             diff.pair_up(i - back, j - back)
             back += 1
-        while i < len(own) and j < len(known) and diff.is_equal(i, j):
+        while i < len(own) and j < end and diff.is_equal(i, j):
             diff.pair_up(i, j)
             i, j = i + 1, j + 1
         expected = i
@@ -119,6 +120,8 @@ def pair_runs(diff: Diff) -> None:
 
 def pair_gaps(diff: Diff) -> None:
     """Align what lies between two paired places that follow each other in both texts, and the ends of both."""
+    if not diff.partners:
+        return
     partners = {diff.start - 1: diff.known_start - 1} | diff.partners | {len(diff.own): len(diff.known)}
     places = sorted(partners)
     for before, after in pairwise(places):
@@ -182,6 +185,7 @@ def add_sentence(diff: Diff, begin: int, last: Passage, is_prose: bool, found: F
     places = range(diff.start + begin, diff.start + last.end)
     is_open = [i not in diff.partners for i in places]
     unmatched, is_new = sum(is_open), 2 * sum(is_open) >= len(places)
+    is_changed = (is_prose or last.is_marked) and not is_new
     found.matched += len(places) - unmatched
     found.tokens += len(places)
     if is_prose and found.lead is None:
@@ -193,9 +197,9 @@ def add_sentence(diff: Diff, begin: int, last: Passage, is_prose: bool, found: F
     if is_prose and is_new:
         found.fresh += unmatched
         state.new_since += unmatched * state.has_known
-    elif is_prose:
+    elif is_changed:
         add_alterations(diff, places, found)
-    if unmatched == 0 or (is_prose and not is_new):
+    if unmatched == 0 or is_changed:
         found.brief += state.waiting * state.is_brief
         found.between += state.waiting * (not state.is_brief)
         found.inserted += state.new_since
