@@ -57,8 +57,7 @@ _CONSTANTS = {
     **{"figures": 0.05, "fewest_words": 8},
     # Words of an article, and shingles of the shorter text: fewer are a headline, or a line below it.
     "own_words": 8,
-    # Share of a headline that its text mentions, at most, where the text is a notice. Of the labelled pairs of one site
-    # under unlike headlines below it, 21 have something new and none has not.
+    # Share of a headline that its text mentions, at most, where the text is a notice.
     "ungrounded": 0.2,
     # Two texts are two articles if neither contains this share of the other.
     "another_text": 0.4,
