@@ -73,11 +73,10 @@ _MARKED = re.compile(
 _VERSION = re.compile(rf"\W{{0,2}}{_any(_OF['version'])}(?:\s\d+)?\s?[-–—:|]")
 # A note begins a line or a sentence: "Correction: ...", "(Corrects ...". In scripts of South-East Asia, which have no
 # full stop, a space ends a sentence.
-_END = re.compile(r"[\n.!?։۔।॥።။៕。]|(?<=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\s")
-_END_IN_ASCII = re.compile(r"[\n.!?]")
-_NOTE = re.compile(
-    rf"\W{{0,6}}+(?:(?<=[{_OPEN}])(?P<open>))?{_any(_OF['mark'] + _OF['remark'])}(?:{_DATED}|(?(open)\b|(?!)))"
-)
+_REMARK = rf"\W{{0,6}}+(?:(?<=[{_OPEN}])(?P<open>))?{_any(_OF['mark'] + _OF['remark'])}(?:{_DATED}|(?(open)\b|(?!)))"
+_NOTE = re.compile(rf"[\n.!?։۔।॥።။៕。]{_REMARK}")
+_WITHOUT_STOP = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_NOTE_BEHIND_SPACE = re.compile(rf"(?<={_WITHOUT_STOP.pattern})\s{_REMARK}")
 _PHRASE, _HINTS = (
     re.compile(rf"(?:\b|(?<=[^\x00-\x7f])){_any(_OF['note'])}"),
     [hint.replace(r"\s", " ") for hint in _OF["hint"]],
@@ -113,15 +112,15 @@ def _where(title: str, text: str) -> int:
     headline = _folded(title)
     if _MARKED_FIRST.match(headline) or _MARKED.search(headline):
         return IN_HEADLINE
-    edges = text[:_EDGE], text[max(len(text) - _EDGE, _EDGE) :]
-    if any(_has_note(_folded(edge)) for edge in edges):
+    if _has_note(_folded(f"\n{text[:_EDGE]}\n{text[max(len(text) - _EDGE, _EDGE) :]}")):
         return IN_TEXT
     return NEW_VERSION if _VERSION.match(headline) else 0
 
 
-def _has_note(edge: str) -> bool:
-    ends, hints = (_END_IN_ASCII, _HINTS_IN_ASCII) if edge.isascii() else (_END, _HINTS)
-    if _NOTE.match(edge) or any(_NOTE.match(edge, end.end()) for end in ends.finditer(edge)):
+def _has_note(edges: str) -> bool:
+    """edges: folded; a line break stands before each of them."""
+    if _NOTE.search(edges) or (_WITHOUT_STOP.search(edges) and _NOTE_BEHIND_SPACE.search(edges)):
         return True
-    places = [edge.find(hint) for hint in hints if hint in edge]
-    return any(_PHRASE.search(edge, max(at - _ROUND, 0), at + _ROUND) for at in places)
+    hints = _HINTS_IN_ASCII if edges.isascii() else _HINTS
+    places = [edges.find(hint) for hint in hints if hint in edges]
+    return any(_PHRASE.search(edges, max(at - _ROUND, 0), at + _ROUND) for at in places)
