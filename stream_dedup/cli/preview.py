@@ -281,8 +281,7 @@ def _print_examples(console: Console, result: TrialResult) -> None:
         return
     console.print(
         f"\n{len(result.examples)} of the {result.held_back:,} items that would be held back, each below its original, "
-        "the least doubtful first:",
-        soft_wrap=True,
+        "the least doubtful first:"
     )
     for example in result.examples:
         console.print(f"\n{example.reason}", style="bold")

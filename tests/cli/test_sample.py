@@ -203,7 +203,7 @@ def test_sixty_labels_recommend_a_name_with_what_it_promises_misses_and_repeats(
     assert '[decision] novelty = "eager"' in shown
     said = "Recommended from 60 labelled pairs, 18 with something new: decision.novelty = 0.5 eager."
     assert f"{said} It promises: {NOVELTY_PROMISES['eager']}" in shown
-    for name, note in (("0.3 cautious", ""), ("0.4 balanced", " default, present"), ("0.5 eager", " recommended")):
+    for name, note in (("0.25 cautious", ""), ("0.4 balanced", " default, present"), ("0.5 eager", " recommended")):
         assert re.search(name + r" \d+ 0.000 \(0.000-0.\d+\) 0.\d+ \(0.\d+-0.\d+\)" + note, shown), name
 
 

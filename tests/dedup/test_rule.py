@@ -24,7 +24,7 @@ from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.trees import parts_of
 from stream_dedup.errors import ConfigError
 from stream_dedup.settings import DecisionSettings
-from tests.reference.decision import is_another_event, is_bulletin, is_repeat, kinship_of, novelty_of
+from tests.reference.decision import is_bulletin, is_repeat, is_same_article, kinship_of, novelty_of
 from tests.reference.similarity import FLAGS, FLOATS, Similar
 
 BALANCED = thresholds(DecisionSettings(), has_words=True)
@@ -76,7 +76,7 @@ def test_the_rule_is_that_of_the_specification() -> None:
             assert fixed[p, list(FIXED).index("bulletin")] == is_bulletin(pair), pair
             assert judged.is_repeat[p] == is_repeat(pair)
             assert judged.kinship[p] == kinship_of(pair)
-            assert judged.is_same[p] == (kinship_of(pair) >= 0 and not is_another_event(pair))
+            assert judged.is_same[p] == is_same_article(pair)
             assert np.isnan(judged.logit[p]) == np.isnan(pair.words), "novelty needs texts"
             if not np.isnan(pair.words):
                 assert judged.logit[p] == novelty_of(pair)

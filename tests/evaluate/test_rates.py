@@ -230,14 +230,14 @@ def test_no_value_is_recommended_that_another_beats_in_both_rates() -> None:
             best = found.rates[found.novelty]
             assert not any(one.missed < best.missed and one.repeated < best.repeated for one in found.rates.values())
             reasons.add(found.reason.partition("labels ")[2])
-    assert "0.3 cautious is higher in both rates" in reasons, "some of them would have been recommended"
+    assert "0.25 cautious is higher in both rates" in reasons, "some of them would have been recommended"
 
 
 def test_missed_and_repeated_are_those_of_each_value() -> None:
     pairs = [*labelled(60, -1.2, seed=2, present=0.45), one_pair("exact", False, None, "x")]
     found = advise(pairs, 0.45)
     assert found.novelty is not None
-    assert sorted(found.rates) == [0.3, 0.4, 0.45, 0.5]
+    assert sorted(found.rates) == [0.25, 0.4, 0.45, 0.5]
     assert found.novelty in NOVELTY_NAMES.values()
     for threshold, measured in found.rates.items():
         held = [one.novelty is None or one.novelty < threshold for one in pairs]

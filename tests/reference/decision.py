@@ -188,6 +188,15 @@ def is_bulletin(s: Similar) -> bool:
     return s.same_source and s.same_form and bool(s.new_numbers_anywhere + s.new_headline_numbers >= F32(0.9))
 
 
+def is_filled(s: Similar) -> bool:
+    """One form, filled in otherwise."""
+    return bool(s.facts >= 1 and s.altered_headline >= 1)
+
+
+def is_same_article(s: Similar) -> bool:
+    return bool(kinship_of(s) >= 0) and not is_another_event(s) and not is_filled(s)
+
+
 def is_series(s: Similar) -> bool:
     is_section = s.same_source and s.headline >= F32(0.8) and s.containment < F32(0.4)
     return is_bulletin(s) or bool(is_section and s.apart >= 12)
@@ -224,14 +233,13 @@ def novelty_of(s: Similar) -> Any:
     is_unshared = s.matched <= 0 if not np.isnan(s.matched) else s.covered <= 0 and s.body <= 0
     is_unshared = s.smaller_size >= 8 and bool(s.tokens >= 8) and bool(is_unshared)
     is_wall = s.same_source and bool(s.headline < F32(0.5) and s.grounded <= F32(0.2))
-    is_filled = bool(s.facts >= 1 and s.altered_headline >= 1)
     is_as_long = abs(F32(s.log_size_ratio)) < F32(0.12)
     is_said = bool(s.said >= 2 and s.rest <= 6) or bool(s.said >= 3 and s.rest <= 15)
     is_follow_up = bool(s.headline < F32(0.61)) and is_as_long and is_said
     is_turned = bool(s.headline >= F32(0.5) and is_as_long and s.altered_headline >= 1 and s.unmatched <= 4)
     fixed = F32(0)
     terms = (
-        is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled,
+        is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled(s),
         is_follow_up, is_turned,
     )  # fmt: skip
     for value, feature in zip(terms, rule.FIXED.values(), strict=True):
@@ -357,7 +365,7 @@ class Stream:
 
     def _is_kin(self, s: Similar) -> bool:
         """The same article."""
-        return self._is_alike(s) if self.is_plain else kinship_of(s) >= 0 and not is_another_event(s)
+        return self._is_alike(s) if self.is_plain else is_same_article(s)
 
     def _decide(self, pairs: list[Similar]) -> tuple[str, int, Any]:
         """The outcome, the candidate that decides, and the log-odds of novelty against it."""
