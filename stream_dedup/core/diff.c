@@ -105,9 +105,10 @@ static int64_t place_of_gram(const diff *work, uint64_t gram, int64_t expected) 
     return NONE;
 }
 
-/* Pair all runs of equal codes that contain an anchor in known[begin:end]. */
-static void pair_runs(diff *work, int64_t begin, int64_t end) {
+/* Pair all runs of equal codes that contain an anchor in known[begin:end]; return whether there is one. */
+static bool pair_runs(diff *work, int64_t begin, int64_t end) {
     int64_t expected = work->own_headline;
+    bool is_found = false;
     for (int64_t j = begin; j + GRAM <= end;) {
         int64_t i = place_of_gram(work, gram_at(work->known, j), expected);
         if (i == NONE) {
@@ -124,7 +125,9 @@ static void pair_runs(diff *work, int64_t begin, int64_t end) {
             pair_up(work, i, j);
         }
         expected = i;
+        is_found = true;
     }
+    return is_found;
 }
 
 /* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. O(m n). */
@@ -149,14 +152,13 @@ static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
     }
 }
 
-/* Align the short gaps between paired runs, and those between them and the ends of both texts. Texts without a common
- * run have nothing in common. */
+/* Align the short gaps between paired runs, and those between them and the ends of both texts. */
 static void pair_gaps(diff *work) {
     int64_t a = work->own_headline, b = work->known_headline;
     for (int64_t i = a; i <= work->own_count; i++) {
         int64_t known_end = i < work->own_count ? work->partners[i] : work->known_count;
         if (known_end == NONE) continue;
-        bool is_whole = a == work->own_headline && i == work->own_count, is_gap = known_end > b && i > a && !is_whole;
+        bool is_gap = known_end > b && i > a;
         if (is_gap && i - a <= MOST_GAP && known_end - b <= MOST_GAP) align(work, a, i - a, b, known_end - b);
         a = i + 1;
         b = known_end + 1;
@@ -180,9 +182,11 @@ bool diff_with(diff *work, const view *known) {
     work->known_headline = codes.headline;
     memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
-    pair_runs(work, work->known_headline, work->known_count);
-    pair_runs(work, 0, work->known_headline); /* what it alone has; else a lead would be torn between the two */
-    pair_gaps(work);
+    /* Texts without a common run have nothing in common, whatever they have of a headline. */
+    if (pair_runs(work, work->known_headline, work->known_count)) {
+        pair_runs(work, 0, work->known_headline); /* what it alone has; else a lead would be torn between the two */
+        pair_gaps(work);
+    }
     find_states(work);
     return true;
 }

@@ -167,6 +167,12 @@ def test_the_feature_of_a_number_word_does_not_depend_on_the_next_word(word: str
     assert len(set(prints.texts.words[::2].tolist())) == 1
 
 
+def test_a_text_that_repeats_the_headline_of_another_text_has_nothing_in_common_with_it() -> None:
+    title = "Ferry over the Elm stopped after a storm warning"
+    known = "Recipes for the summer, by our readers. Boil the beans for an hour with thyme, and let them cool."
+    assert diff(f"{title}, the harbour master said. {FERRY}", known, titles=(title, title))["matched"] == 0
+
+
 # -- without a sequence ------------------------------------------------------------------------------------------------
 
 

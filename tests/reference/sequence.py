@@ -80,8 +80,9 @@ def diff_of(new: Print, known: Print) -> Diff | None:
     headline = set(new.codes[:start]) - set(known.codes[:known_start])
     diff = Diff(new.codes, known.codes, start, known_start, headline)
     pair_runs(diff, known_start, len(diff.known))
-    pair_runs(diff, 0, known_start)
-    pair_gaps(diff)
+    if diff.partners:
+        pair_runs(diff, 0, known_start)
+        pair_gaps(diff)
     return diff
 
 
@@ -120,8 +121,6 @@ def pair_runs(diff: Diff, begin: int, end: int) -> None:
 
 def pair_gaps(diff: Diff) -> None:
     """Align what lies between two paired places that follow each other in both texts, and the ends of both."""
-    if not diff.partners:
-        return
     partners = {diff.start - 1: diff.known_start - 1} | diff.partners | {len(diff.own): len(diff.known)}
     places = sorted(partners)
     for before, after in pairwise(places):
