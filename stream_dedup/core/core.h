@@ -721,6 +721,8 @@ float kinship_logit(const similarity *pair, const thresholds *rule);
 bool is_same_article(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, and yet reports two events. */
 bool is_another_event(const similarity *pair, const thresholds *rule);
+/* Whether a pair reports two events in the same words, or in one form. */
+bool is_another_report(const similarity *pair, const thresholds *rule);
 /* Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard. */
 bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */
