@@ -293,7 +293,7 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
     room->layout = items->layout;
     room->is_exact = !items->layout.body_bytes && !items->layout.simhash_words;
     if (!is_layout(&items->layout) || (items->bounds && !has_bodies(items))) return CORE_BAD_SIZE;
-    if (room->is_exact && !items->bounds) return CORE_BAD_SIZE;
+    if (room->is_exact && items->count && !items->bounds) return CORE_BAD_SIZE;
     if (room->is_exact) {
         room->own_members = arena_take(scratch, MAX_MEMBERS, sizeof *room->own_members);
         room->known_members = arena_take(scratch, MAX_MEMBERS, sizeof *room->known_members);

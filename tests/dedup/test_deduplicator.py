@@ -30,6 +30,12 @@ def test_an_item_without_a_letter_or_digit_is_bad(dedup: Deduplicator) -> None:
     assert len(dedup) == 0
 
 
+@pytest.mark.parametrize("verify", ["sketch", "exact"])
+def test_a_batch_of_bad_items_alone_is_judged(verify: str) -> None:
+    dedup = Deduplicator(load_settings(fingerprint={"verify": verify}))
+    assert kinds(judged(dedup, [BadItem("json", "cut", "c")])) == ["bad"]
+
+
 @pytest.mark.parametrize(("updates", "forward"), [("compare", True), ("forward", True), ("drop", False)])
 @pytest.mark.parametrize("together", [True, False])
 def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, forward: bool, together: bool) -> None:

@@ -27,5 +27,6 @@ def test_the_last_count_is_linear_in_the_bytes() -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("family", ["colliding slots", "tombstones", "versions"])
 def test_what_was_quadratic_is_linear(family: str) -> None:
-    for phase, counts in count([family], (2, 8))[family].items():
-        assert growth(counts, (2, 8)) <= MOST, phase
+    # Not from 2 on: between 2 and 4 a text gets too long for a sequence, and is judged by its filters instead.
+    for phase, counts in count([family], (1, 8))[family].items():
+        assert growth(counts, (1, 8)) <= MOST, phase
