@@ -69,7 +69,7 @@ def test_what_is_packed_in_a_pipe_is_recognised_however_slowly_it_comes(tmp_path
 
     def write() -> None:
         with (tmp_path / "pipe").open("wb", buffering=0) as pipe:
-            for byte in gzip.compress(b"1\n2\n"):
+            for byte in gzip.compress(b"1\n2\n", mtime=0):
                 pipe.write(bytes([byte]))
 
     writer = threading.Thread(target=write)
@@ -155,7 +155,7 @@ def test_a_header_within_a_table_is_a_bad_row(tmp_path: Path) -> None:
 
 
 def test_one_bad_file_does_not_end_the_run_over_a_directory(tmp_path: Path) -> None:
-    files = {"a.jsonl": LINES[0], "b.jsonl.gz": gzip.compress(WHOLE)[:-1], "c.parquet": b"x", "d": b"2"}
+    files = {"a.jsonl": LINES[0], "b.jsonl.gz": gzip.compress(WHOLE, mtime=0)[:-1], "c.parquet": b"x", "d": b"2"}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     reader = LineReader(files_of([tmp_path]))
@@ -193,7 +193,7 @@ def test_a_broken_line_costs_only_itself(tmp_path: Path, first: bytes) -> None:
         ("a.jsonl", lzma.compress(WHOLE), "xz -dc"),
         ("a.jsonl", b"PK\x03\x04" + WHOLE, "unzip -p .* or save it as CSV"),
         ("a.warc", b"WARC/1.0\r\n", "a WARC file, .* pip install warcio"),
-        ("a.warc.gz", gzip.compress(b"WARC/1.0\r\n"), "a WARC file, "),
+        ("a.warc.gz", gzip.compress(b"WARC/1.0\r\n", mtime=0), "a WARC file, "),
         (
             "a.jsonl",
             b"From news@elm.example Mon Jan  1 12:00:00 2024\nSubject: T\n\nBody\n",

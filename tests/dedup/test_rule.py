@@ -49,11 +49,11 @@ NEAR = {
 def drawn(seed: int, count: int) -> NDArray[np.void]:
     """Pairs of random similarities, some of them unknown."""
     random, pairs = np.random.default_rng(seed), np.zeros(count, SIMILARITY)
-    for name in FLOATS:
+    for name in sorted(FLOATS):
         pairs[name] = random.choice(NEAR.get(name, (0, 0.89, 0.9, 1, 2, 9)), count)
         if name in ("body", "containment", "headline", "grounded", "words"):
             pairs[name][random.random(count) < 0.1] = np.nan
-    for name in FLAGS:
+    for name in sorted(FLAGS):
         pairs[name] = random.random(count) < 0.4
     pairs["distance"] = np.nan
     pairs["smaller_size"] = random.choice([0, 12, 59, 60, 300], count)
