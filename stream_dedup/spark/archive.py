@@ -214,8 +214,9 @@ class Archive:
 
     def _with_items(self, pairs: DataFrame, *columns: str) -> DataFrame:
         """The items of pairs, with these columns: each later item, followed by the earlier ones of its pairs."""
-        earlier = pairs.join(self._items.select(f.col("row").alias("earlier"), *columns), "earlier")
-        later = self._items.select(f.col("row").alias("later"), f.lit(tasks.ITSELF).alias("earlier"), *columns)
+        items = self._dated(*columns)
+        earlier = pairs.join(items.select(f.col("row").alias("earlier"), *columns), "earlier")
+        later = items.select(f.col("row").alias("later"), f.lit(tasks.ITSELF).alias("earlier"), *columns)
         later = later.join(pairs.select("later").distinct(), "later", "left_semi")
         work = later.unionByName(earlier)
         return work.repartition("later").sortWithinPartitions("later", "earlier")
@@ -280,9 +281,14 @@ class Archive:
     def _keep(self, keep: str) -> Keep:
         return parse_keep(keep, Scheme(self._settings.fingerprint))
 
+    def _dated(self, *columns: str) -> DataFrame:
+        """These columns of the items, the signature among them, with a time each."""
+        names = "row", "place", *columns
+        types = {name: tasks.ITEM_TYPES[name] for name in names}
+        return _mapped(self._items.select(*names), partial(tasks.date_items, self._watermarks, self._settings), types)
+
     def _merits(self, keep: Keep) -> DataFrame:
-        listed = partial(tasks.list_merits, self._watermarks, self._settings, keep)
-        return _mapped(self._items.select("row", "place", "signature"), listed, tasks.MERIT_TYPES)
+        return _mapped(self._dated("signature"), partial(tasks.list_merits, self._settings, keep), tasks.MERIT_TYPES)
 
 
 def _mapped(rows: DataFrame, task: Callable[[Iterable[Any]], Iterator[Any]], types: Mapping[str, str]) -> DataFrame:

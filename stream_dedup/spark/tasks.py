@@ -5,7 +5,7 @@
    (from 0), which is the order of arrival: of files, of blocks in a file, of lines; without files, of the partitions.
    The driver counts the lines before each place (`Places`), so lines, and ids of items without one, have the numbers of
    the single process. A task does not know the dates before its own, so items without a date get theirs later
-   (`list_merits`).
+   (`date_items`).
 2. Entries (bucket, row) go to the task of their bucket. It pairs each item with the newest `bucket_limit` items before
    it, so a bucket is never squared.
 3. The distinct pairs meet the signatures and words of their earlier items (1.2 KB each), then the later item, and are
@@ -181,13 +181,8 @@ def _records(batch: Any) -> Iterator[bytes]:
     return (value.encode() if isinstance(value, str) else value or b"" for value in batch[VALUE].to_pylist())
 
 
-def list_merits(
-    watermarks: Sequence[int], settings: Settings, keep: Keep, record_batches: Iterable[Any]
-) -> Iterator[Any]:
-    """The merits by which the representative of a cluster is chosen.
-
-    watermarks: the highest time before each place. An item without a time gets the highest one before it.
-    """
+def date_items(watermarks: Sequence[int], settings: Settings, record_batches: Iterable[Any]) -> Iterator[Any]:
+    """The items with a time each: one without gets the highest before it. watermarks: the highest before each place."""
     scheme, highest = Scheme(settings.fingerprint), list(watermarks)
     for batch in record_batches:
         signatures = matrix(batch["signature"], scheme.signature_dtype).ravel().copy()
@@ -196,6 +191,15 @@ def list_merits(
             times = signatures["time"][places == place]
             highest[place] = fill_missing_times(times, highest[place])
             signatures["time"][places == place] = times
+        dated = pa.array([one.tobytes() for one in signatures], pa.binary())
+        yield batch.set_column(batch.schema.get_field_index("signature"), "signature", dated)
+
+
+def list_merits(settings: Settings, keep: Keep, record_batches: Iterable[Any]) -> Iterator[Any]:
+    """The merits by which the representative of a cluster is chosen."""
+    scheme = Scheme(settings.fingerprint)
+    for batch in record_batches:
+        signatures = matrix(batch["signature"], scheme.signature_dtype).ravel()
         rows = batch["row"].to_numpy()
         yield record_batch({"row": rows, **keep.merits(signatures, rows, scheme)}, MERIT_TYPES)
 
