@@ -218,7 +218,8 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
             cause = certificate_problem(cause, server, self.config)
             failure = cause or failure
         if is_bootstrap:
-            REACHED.remove(client_id, server)
+            if failure.args:  # else this client was closed while it asked again
+                REACHED.remove(client_id, server)
             if isinstance(failure, _FINAL):
                 self._auth_failures[node.node_id] = failure
         elif isinstance(failure, CertificateProblem):

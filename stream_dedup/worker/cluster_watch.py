@@ -107,10 +107,10 @@ class BrokerProbe:
     def __call__(self) -> None:
         """Raises KafkaError if no broker answers."""
         is_new = self._admin is None  # then a bootstrap server has answered just now
-        if is_new:
-            timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-            self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
         try:
+            if is_new:
+                timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+                self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
             self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
         except KafkaError as error:
             self.close()  # the next probe asks the bootstrap servers

@@ -131,6 +131,7 @@ def test_a_fingerprint_is_that_of_the_specification(name: str, items: list[Item]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_every_character_alone_and_between_letters() -> None:
     for start in range(0, TABLE_SIZE, 64):
         characters = [chr(code) for code in range(start, start + 64)]
