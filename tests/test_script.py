@@ -287,7 +287,7 @@ def test_check_judges_and_remembers_one_item(dedup: Deduplicator) -> None:
 
 def test_the_settings_that_most_need_are_arguments() -> None:
     with Deduplicator(novelty="cautious", window="30d", sources={"prefer": ["wire.example"]}) as dedup:
-        assert dedup.settings.decision.threshold == 0.3
+        assert dedup.settings.decision.threshold == 0.25
         assert dedup.settings.window.length.days == 30
         assert dedup.settings.sources.prefer == ("wire.example",)
         assert dedup.check(an_item("1")).forward

@@ -384,8 +384,8 @@ def _beats(one: Rates, other: Rates) -> bool:
 def _nearest_name(log_odds: float) -> float:
     """The named value of `decision.novelty` that is nearest in log-odds.
 
-    >>> [_nearest_name(logit(value)) for value in (0.1, 0.34, 0.36, 0.44, 0.46, 0.9)]
-    [0.3, 0.3, 0.4, 0.4, 0.5, 0.5]
+    >>> [_nearest_name(logit(value)) for value in (0.1, 0.31, 0.34, 0.44, 0.46, 0.9)]
+    [0.25, 0.25, 0.4, 0.4, 0.5, 0.5]
     """
     return min(NOVELTY_NAMES.values(), key=lambda value: abs(logit(value) - log_odds))
 
