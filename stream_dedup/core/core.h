@@ -719,10 +719,10 @@ float novelty_logit(const similarity *pair, const thresholds *rule);
 float kinship_logit(const similarity *pair, const thresholds *rule);
 /* Whether a pair is one article: by kinship, and not a new event in the same words. */
 bool is_same_article(const similarity *pair, const thresholds *rule);
+/* The same for log-odds that are known: not if the pair reports two events in the same words, or in one form. */
+bool is_same_by(float kinship, const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, and yet reports two events. */
 bool is_another_event(const similarity *pair, const thresholds *rule);
-/* Whether a pair reports two events in the same words, or in one form. */
-bool is_another_report(const similarity *pair, const thresholds *rule);
 /* Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard. */
 bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */

@@ -82,7 +82,7 @@ static ruling likeliest(const similarity *pairs, int64_t count, const thresholds
             best = k;
         }
     }
-    bool is_same = highest >= rule->same_article && !is_another_report(&pairs[best], rule);
+    bool is_same = is_same_by(highest, &pairs[best], rule);
     return (ruling){is_same ? REVISED : DIFFERENT, best, novelty_logit(&pairs[best], rule)};
 }
 

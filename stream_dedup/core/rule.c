@@ -253,12 +253,12 @@ float kinship_logit(const similarity *pair, const thresholds *rule) {
     return sum_of(&rule->kinship, x);
 }
 
-bool is_another_report(const similarity *pair, const thresholds *rule) {
-    return is_another_event(pair, rule) || is_filled(pair);
+bool is_same_by(float kinship, const similarity *pair, const thresholds *rule) {
+    return kinship >= rule->same_article && !is_another_event(pair, rule) && !is_filled(pair);
 }
 
 bool is_same_article(const similarity *pair, const thresholds *rule) {
-    return kinship_logit(pair, rule) >= rule->same_article && !is_another_report(pair, rule);
+    return is_same_by(kinship_logit(pair, rule), pair, rule);
 }
 
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
@@ -303,7 +303,7 @@ CORE_API int64_t judge_pairs(const similarity *pairs, int64_t count, const thres
         } else {
             one.logit = novelty_logit(pair, rule);
             one.kinship = kinship_logit(pair, rule);
-            one.is_same = one.kinship >= rule->same_article && !is_another_report(pair, rule);
+            one.is_same = is_same_by(one.kinship, pair, rule);
             one.is_held = one.is_repeat || one.logit < rule->hold_below;
         }
         out[p] = one;
