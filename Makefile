@@ -63,8 +63,8 @@ pythons: env
 	  $(MAKE) env PYTHON=$$python VENV=.venv-$$version && \
 	  .venv-$$version/bin/pytest -m 'not kafka and not slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS) || exit 1; done
 
-# Long tests; the figures go to tests/results. docs/benchmarks.md lists them with their variables and what they need. A single
-# schedule of the model: .venv/bin/python -m tests.model SEED --log; faults of one plan: -m tests.soak SEED --nodes 3
+# Long tests; the figures go to tests/lab/results. docs/benchmarks.md lists them with their variables and what they need. A single
+# schedule of the model: .venv/bin/python -m tests.lab.model SEED --log; faults of one plan: -m tests.lab.soak SEED --nodes 3
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 
@@ -74,22 +74,22 @@ operate: env
 
 # Quick: under three minutes. ARGS="--full" measures everything.
 bench: $(BENCH_STAMP) env
-	$(BIN)/python -m tests.benchmarks.run $(ARGS)
+	$(BIN)/python -m tests.lab.benchmarks.run $(ARGS)
 
 # The query of every panel and rule, and every alert by a real fault; some ten minutes.
 observe: env
-	$(BIN)/python -m tests.operate.run $(ARGS)
+	$(BIN)/python -m tests.lab.operate.run $(ARGS)
 
 # Under load: a killed active member and a rolling restart with a million originals (sent one by one or by thousands),
 # then a migration of 100,000 items; some fifteen minutes. With a corpus: ARGS="--corpus FILE.jsonl.gz".
 failover: env
-	$(BIN)/python -m tests.operate.takeover
-	$(BIN)/python -m tests.operate.migrate $(ARGS)
+	$(BIN)/python -m tests.lab.operate.takeover
+	$(BIN)/python -m tests.lab.operate.migrate $(ARGS)
 
 # Figures of quality and agreement in the pages, on corpora and labels in a folder; some four minutes, then the pages.
 # ARGS="--only families" measures one section. `make test` says when the figures are out of date.
 figures: $(if $(CORPORA),env,no-corpora)
-	$(BIN)/python -m tests.figures "$(CORPORA)" $(ARGS)
+	$(BIN)/python -m tests.lab.figures "$(CORPORA)" $(ARGS)
 	$(BIN)/python -m docs.build
 
 no-corpora:

@@ -7,9 +7,9 @@
     deploy/kubernetes/monitoring/rules        the same and the alerts as objects, from deploy/prometheus/build.py
     parts of the pages                        between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
 
-The tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
-tests/results/figures.json) and from the code itself: the model of `plan`, the layout of a signature. So no figure is
-copied by hand, and none goes stale: tests/test_pages.py compares every file with what this makes.
+The tables come from the results of `make bench` and `make figures` (tests/lab/benchmarks/results,
+tests/lab/results/figures.json) and from the code itself: the model of `plan`, the layout of a signature. So no figure
+is copied by hand, and none goes stale: tests/test_pages.py compares every file with what this makes.
 
 The picture docs/demo.svg is a run of `stream-dedup demo` on the embedded Kafka: `python -m docs.build --picture`.
 `--notes` prints the notes of a release.
@@ -37,15 +37,15 @@ from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import FingerprintSettings, load_settings
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from stream_dedup.settings.reference import reference
-from tests.benchmarks import results as benchmarks
-from tests.figures import edits, results, tables
 from tests.fuzz import families
+from tests.lab.benchmarks import results as benchmarks
+from tests.lab.figures import edits, results, tables
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"
-RESULTS = ROOT / "tests" / "benchmarks" / "results"
-SPARK = ROOT / "tests" / "results" / "spark.json"
-HOSTILE = ROOT / "tests" / "results" / "hostile.json"
+RESULTS = ROOT / "tests" / "lab" / "benchmarks" / "results"
+SPARK = ROOT / "tests" / "lab" / "results" / "spark.json"
+HOSTILE = ROOT / "tests" / "lab" / "results" / "hostile.json"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
 COLUMNS = 100
 # Files that name the version, and how they do.

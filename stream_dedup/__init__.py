@@ -7,8 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.filter import filter_files
-    from stream_dedup.batch.pairs import find_pairs
     from stream_dedup.dedup.batch import Batch
     from stream_dedup.dedup.verdict import Kind, Verdict
     from stream_dedup.errors import BadItem, StreamDedupError, StreamDedupWarning, UsageError
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
     from stream_dedup.news.item import Item, Tombstone
     from stream_dedup.script import Deduplicator
     from stream_dedup.settings import Settings, load_settings
+    from stream_dedup.tools.batch.filter import filter_files
+    from stream_dedup.tools.batch.pairs import find_pairs
 
 _MODULES = {
     "BadItem": "errors",
@@ -30,8 +30,8 @@ _MODULES = {
     "Tombstone": "news.item",
     "UsageError": "errors",
     "Verdict": "dedup.verdict",
-    "filter_files": "batch.filter",
-    "find_pairs": "batch.pairs",
+    "filter_files": "tools.batch.filter",
+    "find_pairs": "tools.batch.pairs",
     "load_settings": "settings",
 }
 

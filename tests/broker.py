@@ -18,10 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_dedup.demo import embedded, jars
-from stream_dedup.demo.embedded import free_ports
-from stream_dedup.demo.jars import Runtime, Say, ready_runtime
 from stream_dedup.errors import StreamError
+from stream_dedup.tools.demo import embedded, jars
+from stream_dedup.tools.demo.embedded import free_ports
+from stream_dedup.tools.demo.jars import Runtime, Say, ready_runtime
 
 if os.environ.get("KAFKA_VERSION", jars.KAFKA_VERSION) != jars.KAFKA_VERSION:
     jars.KAFKA_VERSION = os.environ["KAFKA_VERSION"]

@@ -15,15 +15,15 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup import Deduplicator, Item, errors, load_settings
-from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.main import exit_code
 from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings, RegistrySettings
+from stream_dedup.tools.batch.filter import filter_files
+from stream_dedup.tools.topics.migration import Migration
 from stream_dedup.worker import task, worker
-from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.resume import resume_offsets
 from stream_dedup.worker.state_store import StateStore
 from tests.deploy.files import DEPLOY

@@ -18,7 +18,7 @@ import pytest
 import stream_dedup
 from stream_dedup import Decoder, Deduplicator, Item, Settings, StreamDedupWarning, Tombstone, UsageError
 from stream_dedup.errors import BadItem, ConfigError
-from tests.batch.feed import prose
+from tests.tools.batch.feed import prose
 
 ROOT = Path(__file__).parents[1]
 
@@ -363,7 +363,7 @@ def test_filter_warns_of_items_that_it_leaves_out(kept: Filter) -> None:
 
 def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
     from stream_dedup import filter_files, load_settings
-    from stream_dedup.batch.pairs import find_pairs
+    from stream_dedup.tools.batch.pairs import find_pairs
 
     folder = str(tmp_path)
     (tmp_path / "in.jsonl").write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n')

@@ -81,7 +81,7 @@ def test_tables_and_lists_are_those_of_a_code_host(site: Path) -> None:
     ],
 )
 def test_a_broken_link_or_anchor_fails(tmp_path: Path, link: str, said: str) -> None:
-    for name in ("docs", "config", "deploy", "tests/labels", "tests/benchmarks/results", "tests/results"):
+    for name in ("docs", "config", "deploy", "tests/lab/labels", "tests/lab/benchmarks/results", "tests/lab/results"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -9,7 +9,7 @@ import pytest
 from stream_dedup import Deduplicator, Item, StreamDedupWarning, script_batches
 from stream_dedup.dedup import deduplicator
 from stream_dedup.errors import UsageError
-from tests.batch.feed import prose
+from tests.tools.batch.feed import prose
 
 THREADS, BATCHES = 4, 12
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from stream_dedup import Deduplicator, filter_files, load_settings
 from stream_dedup.cli.main import app
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.sampling import Sample
 from stream_dedup.files import new_file, open_locked, replace_file
+from stream_dedup.tools.evaluate.sampling import Sample
 
 LINE = b'{"id": "1", "title": "The ferry stops", "text": "It stops on Monday, says the harbour."}\n'
 Write = Callable[[Path], object]

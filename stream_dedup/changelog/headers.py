@@ -32,7 +32,7 @@ OFFSETS_HEADER = "offsets"
 SUMMARY_HEADER = "standing"
 """Of a `TaskSummary`; its name is stored, so it stays."""
 MIGRATION_HEADER = "migration"
-"""Only on the blocks of a migration (worker/migration.py)."""
+"""Only on the blocks of a migration (tools/topics/migration.py)."""
 _DIGITS = 20  # of a 64-bit number
 CURE = (
     "To keep what is remembered, fill another changelog from the output and duplicates topics: name a new topic in "

@@ -5,15 +5,13 @@ Printed text stays as it is: no markup (`[red]`, `[link=...]`), no emoji names, 
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,16 +22,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.errors import UsageError
+from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.observe.logs import escape_controls
-from stream_dedup.phrases import public_url
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.filter import FilterResult
-    from stream_dedup.batch.pairs import PairsResult
     from stream_dedup.news.summary import Summary
-    from stream_dedup.observe.report import Report
     from stream_dedup.settings import Settings
 
 # -- options ---------------------------------------------------------------------------------------------
@@ -58,11 +52,6 @@ ConfigOption = Annotated[
     Path | None, option("Settings file (TOML); default: none. Environment variables override it.", "FILE")
 ]
 JsonOption = Annotated[bool, option("Print JSON for a program instead of a table.", name="--json")]
-ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.", name="--force")]
-ReportOption = Annotated[
-    Path | None,
-    option("A page for a browser (HTML): counts, and items held back beside their originals, doubtful ones first."),
-]
 BootstrapOption = Annotated[str | None, option("The brokers. Default: those of the settings.", "HOST:PORT")]
 InputsArgument = Annotated[
     list[str],
@@ -100,55 +89,6 @@ def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> Non
 def command_group() -> typer.Typer:
     """Make a group of commands; its help text is in `main.COMMANDS`."""
     return typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-
-_SHOWN = 40  # characters of an argument in a message
-_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
-# More than any machine or feed holds, and exact in a float and in a signed 64-bit integer.
-_LARGEST = 10**15
-
-
-def parse_count(text: str) -> int:
-    """Parse a count; K, M and G are powers of 1000.
-
-    >>> [parse_count(text) for text in ("2000000", "2,000,000", "2_000_000", "2e6", "2M", "2.5k")]
-    [2000000, 2000000, 2000000, 2000000, 2000000, 2500]
-    """
-    plain = text.strip().replace(",", "").replace("_", "")
-    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([KMG]?)", plain, re.I)
-    count = Decimal(match[1]) * _THOUSANDS[match[2].upper()] if match else None
-    if count is not None and count > _LARGEST:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e}")
-    if count is None or count != int(count):
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a whole number; write it as 2000000, 2e6 or 2M")
-    return int(count)
-
-
-def parse_share(text: str, most: float) -> float:
-    """Parse a share from 0 to `most`: a number or a percentage.
-
-    >>> parse_share(".2", 1.0), parse_share("20 %", 1.0)
-    (0.2, 0.2)
-    """
-    match = re.fullmatch(r"(\d{1,9}|\d{0,9}\.\d{1,9})\s*(%?)", text.strip())
-    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    if not 0 <= share <= most:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a share from 0 to {most:g}; write it as .2 or 20%")
-    return share
-
-
-def parse_size(text: str) -> int:
-    """Parse a size in bytes; K, M, G and T are powers of 1024.
-
-    >>> parse_size("512M"), parse_size("4 GiB")
-    (536870912, 4294967296)
-    """
-    from stream_dedup.settings import base
-
-    try:
-        return int(base.parse_size(text))
-    except ValueError as error:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
 
 
 def seconds_of(option: str, text: str) -> float:
@@ -199,9 +139,6 @@ def stop_on_signals() -> threading.Event:
 
 # -- where to print --------------------------------------------------------------------------------------
 
-# The exit code that a shell shows for a process that a broken pipe ended: 128 plus the number of the signal.
-_BROKEN_PIPE = 128 + 13
-
 
 class CleanConsole(Console):
     """Escapes what is rendered, and writes past the stream that would also escape rich's own codes."""
@@ -214,60 +151,6 @@ class CleanConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
-
-
-def result_console(*outputs: str | Path | None) -> Console:
-    """Return the console for the result: standard output, or standard error if an output goes to standard output."""
-    from stream_dedup.batch.output_files import target
-
-    return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
-
-
-def report_of(settings: Settings, report: Path | None, what: str) -> Report | None:
-    """Return the collector of the page of --report about `what`, if one is wanted."""
-    if report is None:
-        return None
-    from stream_dedup.observe.report import Report
-
-    return Report(settings, report, what)
-
-
-@contextmanager
-def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Callable[[str], None]]:
-    """Open the file of --report, if one is wanted, so that a wrong one fails before the work; yield what writes it."""
-    if report is None:
-        refuse((force, "--force is for --report, which writes a file"))
-        yield lambda text: None
-        return
-    from stream_dedup.batch.output_files import Output, check_free, checked_outputs
-
-    targets = checked_outputs(inputs, {"--report": (report, ())})
-    if not force:
-        check_free(targets)
-    with Output(targets["--report"], in_place=False) as output:
-        yield output.write_whole
-
-
-def display_name(output: str | Path) -> str:
-    """Return an output's name for a person: as given, or "standard output" for "-"."""
-    from stream_dedup.batch.output_files import target
-
-    if "://" in str(output):
-        return public_url(str(output))
-    return str(output) if not target(Path(output)).is_stream else str(target(Path(output)))
-
-
-@contextmanager
-def exit_on_broken_pipe() -> Iterator[None]:
-    """End the command quietly when nobody reads the output any more (`| head`), as Unix tools do."""
-    try:
-        yield
-    except BrokenPipeError:
-        # Python flushes standard output at exit; on the closed pipe that would be another error.
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.close(null)
-        raise typer.Exit(_BROKEN_PIPE) from None
 
 
 # -- tables, warnings, JSON ------------------------------------------------------------------------------
@@ -364,7 +247,6 @@ def progress_bars() -> Iterator[Bars]:
 
 # Width of the table of fields without its samples.
 _COLUMNS_BESIDE_SAMPLE = 40
-_SHORT = ("read as", "filled", "dates", "record times", "sources")
 
 
 def print_summary(console: Console, summary: Summary) -> None:
@@ -380,23 +262,12 @@ def print_summary(console: Console, summary: Summary) -> None:
             sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
             fields.append((name, share(summary, name), summary.filled[name], sample))
         print_table(console, ("field", "filled", "items", "first value"), fields)
-    _print_rows(console, [row for row in rows_of(summary) if row[0] != "filled"])
+    print_rows(console, [row for row in rows_of(summary) if row[0] != "filled"])
     print_reasons(console, summary)
     print_notes(console, summary)
 
 
-def print_short_summary(console: Console, summary: Summary) -> None:
-    """Print how a command understood its input: a line each on preset, fields, dates and sources; then warnings."""
-    from stream_dedup.news.summary import rows_of
-
-    # The command has printed its own count of items; the count of a sample differs.
-    names = ("items", *_SHORT) if summary.is_sampled else _SHORT
-    rows = dict(rows_of(summary))
-    _print_rows(console, [(name, rows[name]) for name in names if name in rows])
-    print_notes(console, summary)
-
-
-def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
+def print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
     print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows])
 
 
@@ -421,24 +292,3 @@ def print_warnings(console: Console, summary: Summary | None) -> None:
     """Print a paragraph for each warning."""
     for warning in summary.warnings if summary else ():
         warn(warning.text, console, soft_wrap=not console.is_terminal)
-
-
-def print_rules(console: Console, settings: Settings, rules: Mapping[str, int]) -> None:
-    """Print how many items each rule for sources let through; 0 may mean a misspelt name."""
-    from stream_dedup.settings import SOURCE_RULES
-
-    if settings.sources.rules:
-        names = [rule for rule in SOURCE_RULES if getattr(settings.sources, rule)]
-        counts = ", ".join(f"{rule} {rules.get(rule, 0):,}" for rule in names)
-        console.print(f"let through by [sources]: {counts}")
-
-
-def print_end(console: Console, result: FilterResult | PairsResult, count: int, *, reasons: bool = False) -> None:
-    """Print how long `count` items took, and how the command understood the input."""
-    console.print(f"{result.seconds:.1f} s, {count / max(result.seconds, 1e-9):,.0f} items/s")
-    if result.summary is not None:
-        if reasons:
-            print_reasons(console, result.summary)
-        print_short_summary(console, result.summary)
-    elif not result.items:  # no error: an hour may bring no news
-        warn("The input is empty: it has no items.", console)

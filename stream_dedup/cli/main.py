@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class LazyCommand(NamedTuple):
-    """A command to import later: `target` is `module:name` in `stream_dedup.cli`, `help` its line in the list."""
+    """A command to import later: `target` is `module:name` in `stream_dedup`, `help` its line in the list."""
 
     target: str
     help: str
@@ -40,29 +40,35 @@ class LazyCommand(NamedTuple):
 
 # Add a command here: its target, and the first line of its own help.
 COMMANDS = {
-    "run": LazyCommand("operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
-    "demo": LazyCommand("demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
-    "kafka": LazyCommand("demo:kafka_command", "Run a real Kafka on this machine, to try things out."),
-    "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
-    "check": LazyCommand("preview:check_command", "Show what is understood of a feed, before it is judged."),
-    "trial": LazyCommand("preview:trial_command", "Show what a worker would hold back of a live topic."),
-    "feeds": LazyCommand("poll:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
-    "filter": LazyCommand("corpora:filter_command", "Hold back near-duplicates in files and pipes."),
-    "pairs": LazyCommand("corpora:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
-    "explain": LazyCommand("compare:explain_command", "Explain one decision: two items, the numbers, and why."),
-    "evaluate": LazyCommand("measure:evaluate_command", "Measure the decision on your own corpus and labels."),
-    "sample": LazyCommand("measure:sample_command", "Label borderline decisions; find the threshold for your feed."),
-    "plan": LazyCommand("plan:plan_command", "Plan memory and recall, and print settings to paste."),
-    "reset": LazyCommand("groups:reset_command", "Begin anew in the same topics."),
-    "tail": LazyCommand("groups:tail_command", "Print headlines and verdicts as they come."),
-    "give-back": LazyCommand("operate:give_back_command", "Let a held-back item out by hand."),
-    "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
-    "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
-    "topics": LazyCommand("operate:topics_app", "Create, check and mend the topics."),
-    "groups": LazyCommand("groups:groups_app", "Show the group, and set where it reads on."),
-    "state": LazyCommand("operate:state_app", "Inspect and verify a changelog or state directory."),
-    "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
-    "weights": LazyCommand("corpora:weights_app", "Build tables of feature rarity for SimHash."),
+    "run": LazyCommand("cli.operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
+    "demo": LazyCommand("tools.cli.demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
+    "kafka": LazyCommand("tools.cli.demo:kafka_command", "Run a real Kafka on this machine, to try things out."),
+    "feed": LazyCommand("tools.cli.demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
+    "check": LazyCommand("cli.check:check_command", "Show what is understood of a feed, before it is judged."),
+    "trial": LazyCommand("tools.cli.trial:trial_command", "Show what a worker would hold back of a live topic."),
+    "feeds": LazyCommand("tools.cli.poll:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
+    "filter": LazyCommand("tools.cli.corpora:filter_command", "Hold back near-duplicates in files and pipes."),
+    "pairs": LazyCommand("tools.cli.corpora:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
+    "explain": LazyCommand(
+        "tools.cli.compare:explain_command", "Explain one decision: two items, the numbers, and why."
+    ),
+    "evaluate": LazyCommand(
+        "tools.cli.measure:evaluate_command", "Measure the decision on your own corpus and labels."
+    ),
+    "sample": LazyCommand(
+        "tools.cli.measure:sample_command", "Label borderline decisions; find the threshold for your feed."
+    ),
+    "plan": LazyCommand("tools.cli.plan:plan_command", "Plan memory and recall, and print settings to paste."),
+    "reset": LazyCommand("tools.cli.groups:reset_command", "Begin anew in the same topics."),
+    "tail": LazyCommand("tools.cli.groups:tail_command", "Print headlines and verdicts as they come."),
+    "give-back": LazyCommand("tools.cli.groups:give_back_command", "Let a held-back item out by hand."),
+    "migrate": LazyCommand("tools.cli.state:migrate_command", "Build the changelog of new [fingerprint] settings."),
+    "health": LazyCommand("cli.operate:health_command", "Ask a running worker for its health."),
+    "topics": LazyCommand("cli.operate:topics_app", "Create, check and mend the topics."),
+    "groups": LazyCommand("tools.cli.groups:groups_app", "Show the group, and set where it reads on."),
+    "state": LazyCommand("tools.cli.state:state_app", "Inspect and verify a changelog or state directory."),
+    "config": LazyCommand("cli.config:config_app", "Show the settings in force and the references."),
+    "weights": LazyCommand("tools.cli.corpora:weights_app", "Build tables of feature rarity for SimHash."),
 }
 
 
@@ -83,7 +89,7 @@ class LazyGroup(TyperGroup):
     def load(self, name: str) -> Any:
         """Import and return the command or subgroup of this name."""
         module, attribute = COMMANDS[name].target.split(":")
-        target = getattr(import_module(f"stream_dedup.cli.{module}"), attribute)
+        target = getattr(import_module(f"stream_dedup.{module}"), attribute)
         # Typer builds commands only from an app, so make one that has this command alone.
         app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
         app.callback()(_no_options)

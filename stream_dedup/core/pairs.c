@@ -1,5 +1,5 @@
 /* All similar pairs among whole sets, by prefix filtering: for `evaluate`, not for the command `pairs`. The paper: see
- * evaluate/exact.py. */
+ * tools/evaluate/exact.py. */
 #include "core.h"
 
 /* The state of a search. postings: the earlier sets that have each rank in their prefix; filled: the end of each list;

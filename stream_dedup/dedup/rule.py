@@ -18,7 +18,7 @@ lower the novelty, because the trees are monotone in them.
 An item with exactly the same words is held back before (`is_repeat`). The families without words (SimHash, given) and
 `decision.rule = "jaccard"` use plain similarity alone (`is_alike`): the Hamming distance or the Jaccard of the bodies.
 
-Sources: gradient boosting, Friedman 2001, with monotone constraints. Fitted by tests/labels/fit.py.
+Sources: gradient boosting, Friedman 2001, with monotone constraints. Fitted by tests/lab/labels/fit.py.
 """
 
 import math
@@ -95,7 +95,7 @@ class Feature(NamedTuple):
     meaning: str
 
 
-# `python -m tests.labels.fit FOLDER` fits the trees again, and measures what each feature contributes. A changed
+# `python -m tests.lab.labels.fit FOLDER` fits the trees again, and measures what each feature contributes. A changed
 # feature, tree or weight must raise verdict.RULE_VERSION, which every evidence contains. A feature that is a field
 # of SIMILARITY, or that the evidence shows, has its name.
 NOVELTY = {

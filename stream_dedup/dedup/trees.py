@@ -37,7 +37,7 @@ class Trees(NamedTuple):
 
 
 def read_trees(path: Path, names: list[str]) -> Trees:
-    """Read a table that `tests/labels/fit.py` wrote. Raises ValueError if its features are not `names`."""
+    """Read a table that `tests/lab/labels/fit.py` wrote. Raises ValueError if its features are not `names`."""
     table = msgspec.json.decode(path.read_bytes())
     if table["names"] != names:
         raise ValueError(f"{path.name} was fitted to the features {table['names']}, not {names}: fit it again")

@@ -3,7 +3,7 @@ JSON form, and its wording for people.
 
 `as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
 duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples; `trial`
-says it in a line of its own (`_reason` in worker/trial.py).
+says it in a line of its own (`_reason` in tools/topics/trial.py).
 """
 
 from collections.abc import Mapping

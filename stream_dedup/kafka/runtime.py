@@ -1,7 +1,7 @@
 """What a worker takes from the machine: clocks, threads and Kafka clients.
 
 Everything that waits or reads a clock in the worker goes through one `Runtime`, so a test can run the whole worker in
-virtual time (tests/model).
+virtual time (tests/lab/model).
 """
 
 import threading

@@ -208,7 +208,7 @@ NOVELTY_PROMISES = {
     "eager": "as balanced, and what is doubtful is held back. "
     "Measured: eager holds back .26 of the edits with news; readers miss .12 and see .09 again.",
 }
-"""What each name promises. A test compares the figures with tests/results/figures.json."""
+"""What each name promises. A test compares the figures with tests/lab/results/figures.json."""
 
 
 def _parse_novelty(value: Any) -> Any:

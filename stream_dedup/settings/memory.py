@@ -14,14 +14,14 @@ _ROOT = Path("/sys/fs/cgroup")
 PROCESS_BYTES = 200 * 2**20
 """The memory of a process without originals (deploy/sizing.md)."""
 BUSY_BYTES = 350 * 2**20
-"""The same during a backlog: arenas of glibc, scratch memory, buffers of the client. Measured: 343 MiB (tests/load)."""
+"""The same during a backlog: arenas of glibc, scratch memory, buffers of the client. 343 MiB in tests/lab/load."""
 BATCHES = 5
 """Bytes of memory for each byte of a batch: fetches, the records of a poll, their items, and the output, for the batch
-that is being committed and the next one (tests/load)."""
+that is being committed and the next one (tests/lab/load)."""
 COPIES = 58
 """Bytes of memory for each byte of the largest record: fetched, unpacked, decoded, fingerprinted and packed, for the
-batch that is being committed and the next one. Measured (tests/load): 43 with words, 12 more with words of one letter;
-57 with ten records of 30 MiB in compressed batches."""
+batch that is being committed and the next one. In tests/lab/load: 43 with words, 12 more with words of one letter; 57
+with ten records of 30 MiB in compressed batches."""
 LARGEST_RECORD = 32 * 2**20
 """Larger records and batches gain nothing: an article has some kilobytes, and 2,000 articles have 8 MB."""
 _LEAST = 2**20  # Kafka's own limit of a record by default

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stream_dedup.batch import pairs
 from stream_dedup.kafka.topics import Topic
+from stream_dedup.tools.batch import pairs
 
 REACHED = "reached.txt"
 """The file to which stand-ins write what arrives at them."""
@@ -167,21 +167,21 @@ def _run(patch: pytest.MonkeyPatch) -> None:
 
 
 def _demo(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.demo.run import DemoResult
+    from stream_dedup.tools.demo.run import DemoResult
 
     def run_demo(settings: Any, records: Any, *, rate: object, once: bool, **_: object) -> DemoResult:
         topic = re.sub(r"\d+", "", settings.topics.input)  # without the time in the name
         reach(settings.kafka.bootstrap_servers, topic, settings.worker, rate, once, next(iter(records)).value)
         return DemoResult(*[1] * 12)
 
-    patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
+    patch.setattr("stream_dedup.tools.demo.run.run_demo", run_demo)
     broker, page = SimpleNamespace(bootstrap="127.0.0.1:2"), SimpleNamespace(url="")
-    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
+    patch.setattr("stream_dedup.tools.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
     patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
     patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
-    patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
+    patch.setattr("stream_dedup.tools.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
 
 def _kafka(patch: pytest.MonkeyPatch) -> None:
@@ -189,12 +189,12 @@ def _kafka(patch: pytest.MonkeyPatch) -> None:
         reach(port)
         return nullcontext(SimpleNamespace(bootstrap=f"127.0.0.1:{port}"))
 
-    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", broker)
+    patch.setattr("stream_dedup.tools.demo.embedded.EmbeddedKafka", broker)
     patch.setattr("stream_dedup.cli.common.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
+    _answer(patch, "tools.demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
@@ -210,15 +210,15 @@ def _feeds(patch: pytest.MonkeyPatch) -> None:
         reach(settings.kafka.bootstrap_servers)
         return SimpleNamespace(close=lambda: None)
 
-    patch.setattr("stream_dedup.feeds.delivery.KafkaDelivery", kafka)
-    patch.setattr("stream_dedup.feeds.poller.Poller", poller)
-    patch.setattr("stream_dedup.feeds.web.Fetcher", lambda _, settings: reach(settings.internal))
+    patch.setattr("stream_dedup.tools.feeds.delivery.KafkaDelivery", kafka)
+    patch.setattr("stream_dedup.tools.feeds.poller.Poller", poller)
+    patch.setattr("stream_dedup.tools.feeds.web.Fetcher", lambda _, settings: reach(settings.internal))
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.kafka.record_batch import Record
-    from stream_dedup.worker.trial import Ended
+    from stream_dedup.tools.topics.trial import Ended
 
     class Reader(_Context):
         is_empty, caught_up, topic = False, True, "t"
@@ -233,18 +233,18 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         return Ended.CAUGHT_UP, None
 
     patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
-    patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
+    patch.setattr("stream_dedup.tools.topics.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
 def _give_back(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.worker.give_back import GivenBack
+    from stream_dedup.tools.topics.give_back import GivenBack
 
     def give(settings: Any, item_id: str, since: int, reason: str, *_: object) -> GivenBack:
         reach(settings.kafka.bootstrap_servers, item_id, round(since / 86_400_000), reason)
         return GivenBack(item_id, "d/0/1", "o/0/2", {})
 
-    patch.setattr("stream_dedup.worker.give_back.give_back", give)
+    patch.setattr("stream_dedup.tools.topics.give_back.give_back", give)
 
 
 class _NoTopic(_Context):
@@ -261,7 +261,7 @@ def _topic(patch: pytest.MonkeyPatch) -> None:
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
     _topic(patch)
-    _answer(patch, "changelog.inspection.topic_blocks", list)
+    _answer(patch, "tools.topics.inspection.topic_blocks", list)
 
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
@@ -279,18 +279,18 @@ def _groups(patch: pytest.MonkeyPatch) -> None:
 
 
 def _tail(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.worker.tail import Line
+    from stream_dedup.tools.topics.tail import Line
 
     def tail(settings: Any, topic: str, since: int, _: object, *, follows: bool) -> list[Line]:
         reach(settings.kafka.bootstrap_servers, topic, round((time.time() * 1000 - since) / 1e6), follows)
         return [Line(0, "update", "b", "Ferry runs again", "of a")]
 
-    patch.setattr("stream_dedup.worker.tail.tail", tail)
+    patch.setattr("stream_dedup.tools.topics.tail.tail", tail)
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
 def _copy(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "worker.copy_changelog.copy", lambda: 3)
+    _answer(patch, "tools.topics.copy_changelog.copy", lambda: 3)
 
 
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
@@ -299,10 +299,10 @@ def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
 
 
 def _migrate(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.worker.migration import MigrationProgress
+    from stream_dedup.tools.topics.migration import MigrationProgress
 
     migration = SimpleNamespace(run=lambda: MigrationProgress("done", 1, 1, 1))
-    _answer(patch, "worker.migration.Migration", lambda: migration)
+    _answer(patch, "tools.topics.migration.Migration", lambda: migration)
 
 
 def _health(patch: pytest.MonkeyPatch) -> None:
@@ -310,15 +310,15 @@ def _health(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.sampling import Found
+    from stream_dedup.tools.evaluate.sampling import Found
 
-    patch.setattr("stream_dedup.cli.measure._has_terminal", lambda: True)
+    patch.setattr("stream_dedup.tools.cli.measure._has_terminal", lambda: True)
     for name in ("from_files", "from_kafka"):
-        _answer(patch, f"evaluate.sampling.{name}", lambda: Found([], [], 1, 1))
+        _answer(patch, f"tools.evaluate.sampling.{name}", lambda: Found([], [], 1, 1))
 
 
 def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.sampling import Sample
+    from stream_dedup.tools.evaluate.sampling import Sample
 
     _sample(patch)
     if not Path("drawn").exists():
@@ -337,7 +337,7 @@ def _local_pairs(patch: pytest.MonkeyPatch) -> None:
 
 
 def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.batch.pairs import PairsResult
+    from stream_dedup.tools.batch.pairs import PairsResult
 
     counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {
         "summary": None,
@@ -345,8 +345,8 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
         "largest": [],
         "doubtful": [],
     }
-    _answer(patch, "spark.engine.open_session", lambda: SimpleNamespace(stop=lambda: None))
-    _answer(patch, "spark.engine.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
+    _answer(patch, "tools.spark.engine.open_session", lambda: SimpleNamespace(stop=lambda: None))
+    _answer(patch, "tools.spark.engine.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
 
 
 # -- the table ------------------------------------------------------------------------------------------------

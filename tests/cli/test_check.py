@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError, InputError, UsageError
-from tests.batch.feed import feed, story, write
 from tests.cli.commands import json_of, run, words
+from tests.tools.batch.feed import feed, story, write
 
 ODD = [json.dumps({"headline": f"Elm {i}", "body": f"Bridge {i} opened. " * 9}).encode() for i in range(30)]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.cli import measure
 from stream_dedup.kafka import client
+from stream_dedup.tools.cli import measure
 from tests.cli.commands import COMMANDS, exit_of
 
 # Command -> arguments with which its work fails, and words of the message. NOTHING stands for a port where nothing
@@ -19,7 +19,7 @@ from tests.cli.commands import COMMANDS, exit_of
 FAILING: dict[str, tuple[str, str] | None] = {
     "run": None,  # it waits for a broker; tests/kafka/test_security.py ends it with errors on a real one
     "demo": ("--bootstrap 127.0.0.1:NOTHING", "no broker answers at 127.0.0.1:NOTHING"),
-    "kafka": None,  # it waits for Ctrl-C; tests/demo/test_demo.py ends it with errors
+    "kafka": None,  # it waits for Ctrl-C; tests/tools/demo/test_demo.py ends it with errors
     "feeds": ("DIR/nowhere.opml --once", "nowhere.opml"),
     "feed": ("", "no broker answers at 127.0.0.1:NOTHING"),
     "check": ("DIR/nowhere.jsonl", "there is no file DIR/nowhere.jsonl"),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.batch.feed import feed, write
 from tests.cli.commands import exit_of
+from tests.tools.batch.feed import feed, write
 
 BEFORE = b"what was there before\n"
 # Command -> its arguments, and the files that it writes.

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, words_of
-from stream_dedup.evaluate.sampling import DIFFERENT, SAME
+from stream_dedup.tools.evaluate.labels import NEW, NOTHING_NEW, words_of
+from stream_dedup.tools.evaluate.sampling import DIFFERENT, SAME
 from tests.cli.commands import ALL
 
 

@@ -13,7 +13,9 @@ from stream_dedup.cli import common, operate
 from stream_dedup.kafka import topics
 from stream_dedup.observe import logs, watch
 from stream_dedup.settings import Settings
-from stream_dedup.worker import cluster_watch, migration, worker
+from stream_dedup.tools.cli import state
+from stream_dedup.tools.topics import migration
+from stream_dedup.worker import cluster_watch, worker
 from tests.cli.commands import done
 
 
@@ -87,7 +89,7 @@ def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: 
 
 def test_a_long_phase_is_logged_again_every_minute(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter([0.0, 59.0, 61.0, 61.0, 62.0])
-    with operate._log_lines(lambda: next(now)) as report:
+    with state._log_lines(lambda: next(now)) as report:
         for _ in range(4):
             report(migration.MigrationProgress("wait", 1, 1, 1))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.demo.newsroom import sample_feed
+from stream_dedup.tools.demo.newsroom import sample_feed
 
 ROOT = Path(__file__).parents[2]
 # A line that contains one of these is not run, for this reason.
@@ -33,16 +33,16 @@ NOT_RUN = {
     "stream-dedup trial": "needs a cluster",
     "stream-dedup give-back": "needs a cluster",
     "stream-dedup feeds": "needs feeds on the network",
-    "stream-dedup sample": "needs a terminal; tests/cli/test_sample.py runs it",
+    "stream-dedup sample": "needs a terminal; tests/tools/cli/test_sample.py runs it",
     "DIRECTORY/": "needs what a person has labelled",
     "--labels": "needs what a person has labelled",
     "pip install": "installs packages",
     "apt-get": "installs packages",
-    "--engine spark": "tests/spark runs it",
+    "--engine spark": "tests/tools/spark runs it",
     "spark-submit": "needs a cluster",
     "env/bin/": "needs an environment of its own, or runs tests",
     "job.py": "the script of spark-submit",
-    "evaluate CORPUS": "needs the extra `report`, or labels; tests/evaluate runs it",
+    "evaluate CORPUS": "needs the extra `report`, or labels; tests/tools/evaluate runs it",
 }
 
 

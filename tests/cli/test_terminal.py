@@ -22,9 +22,9 @@ from rich.text import Text
 from stream_dedup.cli import main
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.demo import run as demo_run
 from stream_dedup.news.item import Item
 from stream_dedup.observe.logs import CleanStream
+from stream_dedup.tools.demo import run as demo_run
 from tests.cli import modes
 from tests.cli.commands import exit_of
 from tests.observe.watched import report
@@ -55,7 +55,7 @@ FILES = {
 
 def _demo(patch: pytest.MonkeyPatch) -> None:
     modes._demo(patch)
-    patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: False)))
+    patch.setattr("stream_dedup.tools.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: False)))
     run_demo = demo_run.run_demo
 
     def judge(*values: Any, screen: Any, **options: Any) -> Any:
@@ -64,7 +64,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         screen.batch(report([item, item], [Verdict(HOSTILE, Kind.UNIQUE, Stage.NONE, True), bad]))
         return run_demo(*values, screen=screen, **options)
 
-    patch.setattr("stream_dedup.demo.run.run_demo", judge)
+    patch.setattr("stream_dedup.tools.demo.run.run_demo", judge)
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.cli.measure._has_terminal", lambda: True)
+    patch.setattr("stream_dedup.tools.cli.measure._has_terminal", lambda: True)
     patch.setattr("typer.getchar", lambda: "q")
 
 

@@ -7,12 +7,12 @@ import time
 import pytest
 
 from tests.core.compilers import CheckedPackage, missing_sanitizers
-from tests.measured import record
+from tests.lab.measured import record
 
 pytestmark = pytest.mark.skipif(bool(missing_sanitizers()), reason=missing_sanitizers() or "none")
 # Those of processes, of memory and of pages say nothing more of the core.
-TESTS = ("tests/core/test_door.py", "tests/fingerprint", "tests/index", "tests/dedup", "tests/evaluate/test_exact.py",
-         "tests/changelog", "tests/fuzz/test_core.py", "tests/fuzz/test_cases.py",
+TESTS = ("tests/core/test_door.py", "tests/fingerprint", "tests/index", "tests/dedup",
+         "tests/tools/evaluate/test_exact.py", "tests/changelog", "tests/fuzz/test_core.py", "tests/fuzz/test_cases.py",
          "tests/fuzz/test_fuzz.py")  # fmt: skip
 # Reads behind an array of numpy or a text of Python, and adds beyond 64 bits.
 _FAULTS = """
@@ -57,7 +57,7 @@ def test_the_tests_of_the_core_pass_with_a_core_that_checks_itself(package: Chec
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_an_hour_of_mutants_in_a_core_that_checks_itself(package: CheckedPackage) -> None:
-    """FUZZ_SECONDS and FUZZ_SEED choose others; the counts are in tests/results/fuzz.json."""
+    """FUZZ_SECONDS and FUZZ_SEED choose others; the counts are in tests/lab/results/fuzz.json."""
     seconds = float(os.environ.get("FUZZ_SECONDS", "3600"))
     seed, inputs, start = int(os.environ.get("FUZZ_SEED", time.time_ns() % 10**6)), 0, time.perf_counter()
     first = seed

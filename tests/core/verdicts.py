@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 
 from stream_dedup import Deduplicator, Item, find_pairs
-from stream_dedup.demo.newsroom import sample_feed
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.demo.newsroom import sample_feed
 from tests.fuzz.core import FAMILIES
 from tests.fuzz.hostile import PIECES
 from tests.fuzz.records import NOW

@@ -12,9 +12,9 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from tests.batch.feed import line
-from tests.batch.test_keep import kept
 from tests.dedup.world import BANK, FERRY, HOUR, MENU, OTHER, START, judged, told
+from tests.tools.batch.feed import line
+from tests.tools.batch.test_keep import kept
 
 # -- stories -----------------------------------------------------------------------------------------------------------
 

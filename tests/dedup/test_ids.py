@@ -12,8 +12,8 @@ from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from tests.batch.feed import prose
 from tests.dedup.world import DAY, FERRY, HOUR, OTHER, START, item, judged, kinds, original_of, story, told
+from tests.tools.batch.feed import prose
 
 SITES = ("a.example", "b.example", "c.example")
 BRIDGE, QUAY, MUSEUM = 1, 2, 3

@@ -7,13 +7,13 @@ import pytest
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.evaluate.planner import Traffic, advise, evaluate
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
+from stream_dedup.tools.evaluate.planner import Traffic, advise, evaluate
 from tests.dedup.world import told
-from tests.evaluate.news import words
+from tests.tools.evaluate.news import words
 
 PLAIN = {"rule": "jaccard", "body": 0.3}
 TEXT, OTHERS = words(400), words(9000)[400:]

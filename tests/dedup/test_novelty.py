@@ -12,8 +12,8 @@ from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, load_settings
-from tests.batch.feed import prose
 from tests.dedup.world import BANK, FERRY, TITLE, item, judged, kinds
+from tests.tools.batch.feed import prose
 
 ARTICLE = " ".join(BANK[:4])
 NOTICE = (

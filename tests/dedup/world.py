@@ -10,7 +10,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from tests.batch.feed import prose
+from tests.tools.batch.feed import prose
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -13,7 +13,7 @@ from jgo.config import GlobalSettings
 from jgo.constants import MAVEN_CENTRAL_URL
 from jgo.maven import MavenContext
 
-from stream_dedup.demo.jars import default_cache_dir, locked
+from stream_dedup.tools.demo.jars import default_cache_dir, locked
 
 # The release of each version, and the SHA-256 of its jar.
 JARS = {

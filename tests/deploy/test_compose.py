@@ -10,7 +10,7 @@ import pytest
 from stream_dedup.settings import PREFIX, load_settings
 from tests.cli.commands import COMMANDS
 from tests.deploy.files import DEPLOY, dockerfile, documents
-from tests.load.test_memory_limit import MEMORY
+from tests.lab.load.test_memory_limit import MEMORY
 
 [COMPOSE] = documents(DEPLOY / "compose.yaml")
 SERVICES = COMPOSE["services"]

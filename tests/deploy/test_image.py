@@ -1,7 +1,7 @@
 """The image, built from its Dockerfile in a clean Debian, works read-only and as an unprivileged user.
 
 `make operate` runs these tests: they take minutes and need root and Debian packages. image.py replaces a container
-engine. The figures are added to tests/results/operate.json.
+engine. The figures are added to tests/lab/results/operate.json.
 """
 
 import resource
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.demo.embedded import EmbeddedKafka
 from tests.deploy import image as images
 from tests.deploy.image import Builder, Container, Image
 from tests.deploy.test_wheel import ROWS, VERDICT
 from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import make_settings, variables_of, worked_off
-from tests.measured import record
+from tests.lab.measured import record
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
 

@@ -8,7 +8,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from tests.figures.short import misspelt
+from tests.lab.figures.short import misspelt
 
 LETTERS = 5
 POSTS = [

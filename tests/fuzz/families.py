@@ -1,8 +1,9 @@
 """What hostile families cost: the instructions of each phase of a batch at 1, 2, 4 and 8 times the bytes.
 
 `python -m tests.fuzz.families` counts them with callgrind (valgrind; some minutes), and writes the counts to
-tests/results/hostile.json, from which docs/build.py makes the table in docs/testing.md. Instructions, unlike seconds,
-hardly differ between runs: the secret of the hash tables does. They are those of Python, numpy and the core together.
+tests/lab/results/hostile.json, from which docs/build.py makes the table in docs/testing.md. Unlike seconds,
+instructions hardly differ between runs: the secret of the hash tables does. They are those of Python, numpy and the
+core together.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ from stream_dedup.settings import load_settings
 from tests.fuzz.growth import record_of
 from tests.fuzz.records import NOW
 from tests.fuzz.skewed import skewed_text
-from tests.measured import RESULTS, change
+from tests.lab.measured import RESULTS, change
 
 SIZES = (1, 2, 4, 8)
 PHASES = ("prepare", "judge", "apply", "restore")

@@ -17,7 +17,6 @@ from typing import Any
 
 from rich.console import Console
 
-from stream_dedup.cli.compare import side_by_side
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import compare_texts, word_key, word_spans
 from stream_dedup.news.clean import Cleaner
@@ -26,8 +25,9 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.summary import rows_of
 from stream_dedup.news.survey import Survey
-from stream_dedup.observe.report import Report
 from stream_dedup.settings import ItemSettings, Settings, load_settings
+from stream_dedup.tools.cli.compare import side_by_side
+from stream_dedup.tools.report import Report
 
 FIELDS = ("id", "title", "text", "source", "url", "published", "content")
 Way = Callable[[str], object]

@@ -18,7 +18,7 @@ from stream_dedup.kafka.fetch import FastPartitionRecords
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.worker.outgoing import place_of, was_held_back
 from tests.fuzz.loop import Target
-from tests.model import log
+from tests.lab.model import log
 
 NOW = 1_704_067_200_000
 PLACE = TopicPartition("news", 3)

@@ -13,7 +13,6 @@ import numpy as np
 import xxhash
 import zstandard
 
-from stream_dedup.batch.filter_state import Begin, Commit, FilterState, Finish, RecordedInput
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.headers import (
     MigrationCheckpoint,
@@ -29,6 +28,7 @@ from stream_dedup.fingerprint import simhash
 from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.batch.filter_state import Begin, Commit, FilterState, Finish, RecordedInput
 from stream_dedup.worker.resume import Note
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW

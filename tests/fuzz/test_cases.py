@@ -19,14 +19,12 @@ import zstandard
 from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.headers import RestoreResult, SequenceRange
 from stream_dedup.changelog.journal import read_entries, write_entries
-from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, UsageError
-from stream_dedup.evaluate.labels import read_labels
+from stream_dedup.inputs.lines import read_lines
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
@@ -36,6 +34,8 @@ from stream_dedup.news.item import Item
 from stream_dedup.news.plain_values import article
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
+from stream_dedup.tools.cli.shared import parse_count, parse_size
+from stream_dedup.tools.evaluate.labels import read_labels
 from stream_dedup.worker.outgoing import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.fuzz.families import FAMILIES, MOST, PHASES, SIZES, count, growth, missing, steps_of
-from tests.measured import RESULTS
+from tests.lab.measured import RESULTS
 
 
 @pytest.mark.parametrize("family", FAMILIES)

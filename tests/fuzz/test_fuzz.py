@@ -1,7 +1,8 @@
 """Every decoder of outside bytes takes mutants of valid inputs, and raises only what it documents.
 
 `make test`: a few hundred mutants for each decoder; what hypothesis finds beyond them stands in tests/news. `make
-soak`: ten million; FUZZ_INPUTS, FUZZ_SEED and FUZZ_PROCESSES choose others. The counts are in tests/results/fuzz.json.
+soak`: ten million; FUZZ_INPUTS, FUZZ_SEED and FUZZ_PROCESSES choose others. tests/lab/results/fuzz.json has
+the counts.
 """
 
 import os
@@ -13,7 +14,7 @@ import pytest
 
 from tests.fuzz.loop import Run, Target, run
 from tests.fuzz.targets import targets
-from tests.measured import record
+from tests.lab.measured import record
 
 TARGETS = targets()
 _QUICK = 300

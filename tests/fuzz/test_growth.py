@@ -2,7 +2,7 @@
 
 Calls are counted, and two times are compared; nothing is bounded in time. `make soak` times every pattern on every way
 at 50 and 100 KB (GROWTH_BYTES=1000000: at 500 KB and 1 MB), in GROWTH_PROCESSES processes: ten minutes of processor.
-The figures are in tests/results/growth.json. GROWTH_RESUME=1 keeps those that are there, and measures the others.
+The figures are in tests/lab/results/growth.json. GROWTH_RESUME=1 keeps those that are there, and measures the others.
 """
 
 import json
@@ -23,7 +23,7 @@ from stream_dedup.settings import ItemSettings
 from tests.fuzz.growth import growth, record_of, ways
 from tests.fuzz.hostile import NAMES, text_of
 
-RESULTS = Path(__file__).parents[1] / "results" / "growth.json"
+RESULTS = Path(__file__).parents[1] / "lab" / "results" / "growth.json"
 LARGEST = int(os.environ.get("GROWTH_BYTES", "100000"))
 PROCESSES = int(os.environ.get("GROWTH_PROCESSES", "1"))
 IS_RESUMED = os.environ.get("GROWTH_RESUME") == "1"

@@ -1,7 +1,7 @@
 """What came out: every record of the three output topics, and whether each input record came out exactly once.
 
-The verdicts are compared with those of one run over the same records from scratch. tests/soak/checker.py proves more,
-from the topics alone, for runs whose order of commits is not known.
+The verdicts are compared with those of one run over the same records from scratch. tests/lab/soak/checker.py proves
+more, from the topics alone, for runs whose order of commits is not known.
 """
 
 import time

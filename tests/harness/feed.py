@@ -15,8 +15,8 @@ from typing import Self
 
 from kafka import KafkaProducer
 
-from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.settings import Settings
+from stream_dedup.tools.demo.newsroom import sample_records
 
 START = 1_700_000_000_000  # the made-up items' first timestamp, ms
 _PLACES = ["Elm", "Oak", "Ash", "Birch", "Cedar", "Hazel", "Holly", "Maple", "Rowan", "Willow"]

@@ -23,8 +23,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self
 from unittest.mock import patch
 
-from stream_dedup.demo.embedded import free_ports
 from stream_dedup.settings import PREFIX, Settings
+from stream_dedup.tools.demo.embedded import free_ports
 from tests.harness.topics import variables_of
 from tests.harness.wait import LONG_PATIENCE, PATIENCE
 

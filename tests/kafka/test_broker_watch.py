@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from kafka import errors as kafka_errors
 
-from stream_dedup.demo.embedded import free_ports
 from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.demo.embedded import free_ports
 from stream_dedup.worker import cluster_watch
 from stream_dedup.worker.cluster_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer

@@ -19,8 +19,8 @@ from stream_dedup.kafka.fetch import FastPartitionRecords
 from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make
-from tests.model import log
-from tests.model.log import signed
+from tests.lab.model import log
+from tests.lab.model.log import signed
 from tests.worker.support import run_until
 
 PLACE = TopicPartition("news", 3)

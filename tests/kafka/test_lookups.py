@@ -14,8 +14,8 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.topics.migration import Migration
 from stream_dedup.worker.group import Group
-from stream_dedup.worker.migration import Migration
 from tests.worker.support import context
 
 

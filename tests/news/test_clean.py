@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.feeds.pages import Pages
-from stream_dedup.feeds.web import Fetcher
 from stream_dedup.news import clean as module
 from stream_dedup.news.clean import Cleaner, is_html, text_of_html
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FeedsSettings, ItemSettings
+from stream_dedup.tools.feeds.pages import Pages
+from stream_dedup.tools.feeds.web import Fetcher
 
 AUTO = Cleaner(ItemSettings())
 MENU = "<nav><a href='/'>Home</a> <a href='/sport'>Sport</a></nav>"

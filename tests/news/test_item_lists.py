@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.batch.lines import LineReader, item_of
 from stream_dedup.errors import BadItem
+from stream_dedup.inputs.lines import LineReader, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.item_lists import loads

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.batch.lines import LineReader, item_of
+from stream_dedup.inputs.lines import LineReader, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.summary import Summary

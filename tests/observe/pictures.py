@@ -13,9 +13,9 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.news.decode import Decoder
-from stream_dedup.observe.report import Report
+from stream_dedup.tools.demo.newsroom import sample_records
+from stream_dedup.tools.report import Report
 from tests.observe.watched import Watched
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"

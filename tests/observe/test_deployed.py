@@ -14,14 +14,14 @@ import yaml
 
 from deploy.grafana import build
 from deploy.prometheus import build as prometheus_build
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
+from stream_dedup.tools.demo.embedded import EmbeddedKafka
 from tests.harness.feed import Load
 from tests.harness.member import Command
 from tests.harness.topics import make_settings, ready
 from tests.harness.wait import LONG_PATIENCE as PATIENCE
-from tests.operate.prometheus import DASHBOARD, DEPLOY, RULES, Prometheus, panel_queries, promtool, shortened
-from tests.operate.prometheus import prometheus_there as prometheus_there
+from tests.lab.operate.prometheus import DASHBOARD, DEPLOY, RULES, Prometheus, panel_queries, promtool, shortened
+from tests.lab.operate.prometheus import prometheus_there as prometheus_there
 
 DASHBOARD_AND_RULES = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
 

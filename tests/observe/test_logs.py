@@ -13,11 +13,11 @@ from unittest.mock import Mock, patch
 import pytest
 
 from stream_dedup.cli import main
-from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.demo.embedded import free_ports
 from tests.broker import EmbeddedKafka, Listener
 from tests.cli.commands import exit_of
 from tests.harness.topics import make_settings, ready

@@ -14,9 +14,9 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.observe.watch import NEAR_LIMIT, DeadLetterLog, Incoming, MemoryWatch, resident_memory
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.observer import BatchReport
+from tests.lab.operate.prometheus import RULES
 from tests.observe.watched import START, Clock, bad
 from tests.observe.watched import report as full_report
-from tests.operate.prometheus import RULES
 
 SETTINGS = load_settings(item={"preset": "plain"}, worker={"memory": 2**30})
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.errors import BadItem, TransactionFailed
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.tools.demo.newsroom import sample_records
 from tests.observe.watched import Watched, report
 
 if TYPE_CHECKING:

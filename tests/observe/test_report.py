@@ -12,9 +12,9 @@ from stream_dedup.dedup.source_rules import IGNORE, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe import report
-from stream_dedup.observe.report import SHOWN, TEXT_CHARS, Report
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools import report
+from stream_dedup.tools.report import SHOWN, TEXT_CHARS, Report
 from tests.observe.watched import bad, unique
 
 TEXT = "The bridge over the Elm opened on Monday after two years of work."

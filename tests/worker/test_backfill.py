@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from stream_dedup.batch.filter import judge_batches
-from stream_dedup.batch.lines import LineReader
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.inputs.lines import LineReader
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
-from stream_dedup.worker.migration import Migration
-from stream_dedup.worker.trial import Trial
+from stream_dedup.tools.batch.filter import judge_batches
+from stream_dedup.tools.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.topics.migration import Migration
+from stream_dedup.tools.topics.trial import Trial
 from tests.harness.check import Decision, final_outcome, in_headers
 from tests.harness.feed import made_up
 from tests.harness.topics import make_settings, ready, under_another_scheme

@@ -11,7 +11,7 @@ from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make
-from tests.worker.test_trial_kafka import traces
+from tests.tools.topics.test_trial_kafka import traces
 
 pytestmark = pytest.mark.kafka
 

@@ -13,18 +13,18 @@ from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
 from stream_dedup.cli.main import app
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, CorruptBlock
 from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
-from stream_dedup.worker.migration import Migration
+from stream_dedup.tools.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.topics.migration import Migration
 from tests.harness.check import final_outcome
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make, variables_of
-from tests.soak.stage import Changelog
+from tests.lab.soak.stage import Changelog
+from tests.tools.topics.test_migration import clock
 from tests.worker.support import fails, open_store, run_until
-from tests.worker.test_migration import clock
 from tests.worker.test_refused import _Raw
 from tests.worker.test_restore import ids
 

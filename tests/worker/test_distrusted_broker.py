@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.demo.embedded import free_ports
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.demo.embedded import free_ports
 from tests.broker import EmbeddedKafka
 from tests.certificates import Authority
 from tests.harness.member import Command

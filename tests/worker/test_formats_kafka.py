@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.demo.newsroom import sample_feed
+from stream_dedup.tools.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.demo.newsroom import sample_feed
 from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed
 from tests.harness.topics import make_settings, ready

@@ -13,9 +13,9 @@ from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings
 from stream_dedup.worker import restore
 from stream_dedup.worker.state_store import StateStore
-from tests.benchmarks.memory import deltas
 from tests.harness.topics import Make, administrator
 from tests.harness.wait import wait_until
+from tests.lab.benchmarks.memory import deltas
 from tests.worker.remembered import Remembering
 from tests.worker.support import open_store
 

@@ -14,11 +14,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
-from tests.benchmarks.restore import fill_changelog
 from tests.harness.check import lost_and_repeated, outcome, read_all
 from tests.harness.feed import Load, feed, made_up
 from tests.harness.member import Command
 from tests.harness.topics import Make, variables_of
+from tests.lab.benchmarks.restore import fill_changelog
 from tests.observe.test_logs import full_pipe
 from tests.worker.support import run_until
 

@@ -10,14 +10,14 @@ import pytest
 
 from stream_dedup.errors import MigrationError, Outdated, RecordsGone
 from stream_dedup.settings import Settings
-from stream_dedup.worker.migration import Migration, MigrationProgress
+from stream_dedup.tools.topics.migration import Migration, MigrationProgress
 from tests.broker import EmbeddedKafka
 from tests.harness.check import assert_exactly_once, from_scratch, outcome, read_all
 from tests.harness.feed import Sent, feed, made_up
 from tests.harness.topics import administrator, make_settings, ready, under_another_scheme
 from tests.harness.wait import wait_until
+from tests.tools.topics.test_migration import clock
 from tests.worker.support import fails, open_store, run_until, running
-from tests.worker.test_migration import clock
 from tests.worker.test_resume_kafka import others, reset_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -14,12 +14,12 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from stream_dedup.demo.embedded import free_ports
 from stream_dedup.kafka.client import client_id
 from stream_dedup.kafka.cluster import Look, Wait, look
 from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.demo.embedded import free_ports
 from stream_dedup.worker import topic_watch
 from stream_dedup.worker.cluster_watch import BrokerWatch
 from stream_dedup.worker.topic_watch import TopicWatch, Waits
@@ -28,7 +28,7 @@ from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import administrator, make_settings, ready
 from tests.harness.wait import wait_until
-from tests.soak.proxy import Proxy
+from tests.lab.soak.proxy import Proxy
 from tests.worker.support import Watching, context, run_until, running
 
 Names = Callable[[str], str]

@@ -1,0 +1,1 @@
+"""The commands of the tools: parse, call, print. Nothing is decided here."""

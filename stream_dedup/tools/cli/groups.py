@@ -1,0 +1,136 @@
+"""Commands that look at a running deployment and set it: `groups show|set-offset`, `tail`, `give-back`, `reset`."""
+
+from typing import Annotated
+
+import typer
+
+from stream_dedup.cli import common
+from stream_dedup.cli.common import ConfigOption, JsonOption, argument, option
+from stream_dedup.errors import UsageError
+from stream_dedup.phrases import counted, moment
+
+groups_app = common.command_group()
+
+
+@groups_app.command("show")
+def show_command(config: ConfigOption = None) -> None:
+    """Show the members of the group, and how far it has read."""
+    from stream_dedup.kafka.groups import show
+
+    settings = common.settings_of(config)
+    group = show(settings)
+    typer.echo(f"{settings.kafka.group_id}: {group.state}, {len(group.members)} members")
+    for client, host in group.members:
+        typer.echo(f"  {client} {host}")
+    for partition, (offset, end) in sorted(group.offsets.items()):
+        read = f"at {offset}, {end - offset} wait" if offset >= 0 else "no offset"
+        typer.echo(f"partition {partition}: {read}, the end is {end}")
+
+
+@groups_app.command("set-offset")
+def set_offset_command(
+    to: Annotated[str, argument("TO", "An offset, earliest, latest, current, or a time: 2026-01-31T00:00:00Z.")],
+    partitions: Annotated[
+        str | None, option("Only these partitions of the input: 0 or 0,3. Default: all.", "NUMBERS")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Set where the group reads on.
+
+    With every member stopped. Records before the offset are not read again, those from it on are; what went out before
+    goes out again unless it is still remembered. `current` confirms the offsets as they are.
+    """
+    from stream_dedup.kafka.groups import set_offsets
+
+    settings = common.settings_of(config)
+    try:
+        chosen = [int(number) for number in (partitions or "").split(",") if number]
+    except ValueError:
+        raise UsageError(f"--partitions {partitions}: write numbers, as 0,3") from None
+    for partition, offset in sorted(set_offsets(settings, to, chosen).items()):
+        typer.echo(f"{settings.topics.input}, partition {partition}: {settings.kafka.group_id} reads on at {offset}")
+
+
+def tail_command(
+    topic: Annotated[str | None, argument("TOPIC", "Default: the output; the duplicates were held back.")] = None,
+    since: Annotated[str, option("How far back to begin: 90m, 2h, 7d. Default: now.", "DURATION")] = "0s",
+    once: Annotated[bool, typer.Option("--once", help="End at the topic's present end.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print headlines and verdicts as they come.
+
+    Time, verdict, headline, id, and the id of the original or what is wrong. It joins no group and writes nothing to
+    Kafka. Ctrl-C ends it.
+    """
+    from dataclasses import asdict
+
+    from stream_dedup.tools.topics.tail import tail
+
+    settings, stop = common.settings_of(config), common.stop_on_signals()
+    begin = common.begin_ms(since)
+    for line in tail(settings, topic or settings.topics.output, begin, stop, follows=not once):
+        if as_json:
+            common.print_json(asdict(line))
+        else:
+            marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.why) if part)
+            typer.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")
+
+
+def give_back_command(
+    item_id: Annotated[str, argument("ID", "The id of the item, as the status page shows it.")],
+    since: Annotated[
+        str | None, option("How far back to look: 90m, 2h, 30d. Default: [window] length.", "DURATION")
+    ] = None,
+    reason: Annotated[str, option("Why, for the header dedup-given-back.", "TEXT")] = "by hand",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a held-back item out by hand.
+
+    Reads the duplicates topic, the newest records first, and writes the item to the output with its bytes and headers.
+    The memory stays as it is, so further copies are held back. The workers may run meanwhile. A second run writes the
+    item again. Exit code 1 if there is no such item.
+    """
+    from stream_dedup.settings.base import duration
+    from stream_dedup.tools.topics.give_back import GIVEN_BACK, give_back
+
+    settings = common.settings_of(config)
+    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
+    with common.progress_bars() as bars:
+        given_back = give_back(settings, item_id, begin, reason, lambda read, total: bars("looking", read, total))
+    if as_json:
+        common.print_json(given_back)
+        return
+    original = (given_back.decision.get("original") or {}).get("id")
+    typer.echo(
+        f"gave {item_id} back: {given_back.found} is {given_back.written} now, with the header {GIVEN_BACK}. It was "
+        f"held back as a copy of {original}, which is still remembered"
+    )
+
+
+def reset_command(
+    to: Annotated[
+        str, option("Where to begin in the input: earliest, latest, or a time as 2026-01-31T00:00:00Z.", "PLACE")
+    ] = "earliest",
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Do it. Without this it only says what it would do.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Begin anew in the same topics.
+
+    Deletes the records of output, duplicates, dead letters and changelog, so that nothing is remembered, and sets the
+    group's offsets. The input stays. With every member stopped. Needs the right Delete on the four topics.
+    """
+    from stream_dedup.kafka.groups import reset
+
+    settings = common.settings_of(config)
+    done = reset(settings, to, confirmed=confirm)
+    would = "" if confirm else "would be "
+    for topic, count in done.deleted.items():
+        typer.echo(f"{topic}: {counted(count, 'offset')} {would}deleted")
+    for partition, offset in sorted(done.offsets.items()):
+        typer.echo(f"{settings.topics.input}, partition {partition}: {would}read from {offset} on")
+    if not confirm:
+        typer.echo("nothing was changed; to do this, add --confirm")

@@ -1,0 +1,1 @@
+"""Tools beside a running worker, on its topics and its changelog."""

@@ -1,5 +1,0 @@
-"""Figures of quality, agreement and size in the pages: how they are measured, kept and rendered.
-
-`python -m tests.figures DIR` (`make figures CORPORA=DIR`) measures on corpora that are not part of the project and
-writes `tests/results/figures.json`; `docs/build.py` renders the tables of the pages from it and from the code.
-"""

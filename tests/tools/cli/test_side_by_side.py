@@ -1,0 +1,43 @@
+"""Two items side by side: differences in colour, what is long shortened. Control characters: test_terminal.py."""
+
+import pytest
+from rich.console import Console
+
+from stream_dedup.dedup.passages import compare_texts
+from stream_dedup.tools.cli.compare import side_by_side
+
+LONG = " ".join(f"word{n}" for n in range(200))
+
+
+def shown(first: str, second: str, *, color: bool = False) -> str:
+    console = Console(width=120, force_terminal=color, color_system="standard" if color else None, highlight=False)
+    with console.capture() as caught:
+        console.print(side_by_side(compare_texts("", ""), compare_texts(first, second), console.width))
+    return caught.get()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (f"{LONG} yes {LONG}", f"{LONG} no {LONG}", ["… (194 words) …", "word199 yes word0", "word199 no word0"]),
+        (LONG, LONG, ["word0 word1", "… (194 words) …"]),
+        (LONG, LONG.replace("word", "other"), ["… (80 words) …"]),
+    ],
+    ids=["common passages, to the words at the difference", "equal texts, to their beginning", "differences"],
+)
+def test_long_passages_are_shortened(first: str, second: str, expected: list[str]) -> None:
+    flat = " ".join(shown(first, second).split())
+    assert all(text in flat for text in expected)
+    assert "word100" not in flat
+
+
+def test_the_number_of_differences_is_limited() -> None:
+    second = " ".join(f"{LONG} n{n}" for n in range(60))
+    assert "more places" in shown(" ".join([LONG] * 60), second)
+
+
+def test_differences_are_coloured_and_common_passages_dim() -> None:
+    text = shown("It cost 14 crowns", "It cost 17 crowns", color=True)
+    assert "\x1b[1;31m14" in text
+    assert "\x1b[1;32m17" in text
+    assert "\x1b[2mIt cost" in text
