@@ -24,13 +24,13 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constrai
 $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
 	@echo "Installing what the demo needs into $(VENV), once ..."
-	$(PIP_INSTALL) --editable '.[embedded]'
+	$(PIP_INSTALL) --editable '.[embedded,files,page,feeds]'
 	@touch $(RUN_STAMP)
 
 # All packages, those of tests and extras included.
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
-	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,registry,chinese,spark,docs,dev]'
+	$(PIP_INSTALL) --editable '.[embedded,all,spark,docs,dev]'
 	@touch $(RUN_STAMP) $(STAMP)
 
 # The peers of `make bench` are heavy, and no other target needs them.
@@ -113,9 +113,9 @@ HASHED = $(BIN)/uv pip compile --quiet --python-version 3.13 --generate-hashes -
   --no-emit-index-url --no-emit-find-links --constraint deploy/constraints.txt
 sbom: env
 	$(PIP_INSTALL) --editable '.[release]'
-	$(HASHED) pyproject.toml --output-file deploy/requirements.txt
+	$(HASHED) pyproject.toml --extra files --extra page --extra feeds --output-file deploy/requirements.txt
 	for extra in chinese pages registry; do \
-	  $(HASHED) pyproject.toml --extra $$extra --output-file deploy/requirements-$$extra.txt \
+	  $(HASHED) pyproject.toml --extra files --extra page --extra feeds --extra $$extra --output-file deploy/requirements-$$extra.txt \
 	  $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' deploy/requirements.txt) || exit 1; done
 	echo hatchling | $(HASHED) - --output-file deploy/requirements-build.txt
 	mkdir -p dist

@@ -1,14 +1,10 @@
 """Phrases that several messages need: counted nouns, times, and commands that a reader can run as they stand."""
 
-import json
 import re
-import shlex
-import sys
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 SECRETS_READ: dict[str, None] = {}
 """Secrets that this process has read from files, the oldest first; no message shows them. They stand here so that logs
@@ -105,19 +101,3 @@ def version_text() -> str:
 def scheme_text() -> str:
     """Return the id of the default fingerprints, as the header dedup-scheme has it, without computing it."""
     return Path(__file__).with_name("scheme.txt").read_text("ascii").strip()
-
-
-def install_command(extra: str) -> str:
-    """Return the command that installs an extra into this Python.
-
-    No package index has this project, so the command names the clone or wheel that it was installed from.
-    """
-    try:
-        origin = json.loads(distribution("stream-dedup").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        origin = {}
-    url = urlsplit(origin.get("url", ""))
-    path = url2pathname(url.path) if url.scheme == "file" else ""
-    source = path if path and Path(path).exists() else "PATH-OF-CLONE-OR-WHEEL"
-    editable = "--editable " if origin.get("dir_info", {}).get("editable") else ""
-    return f"{sys.executable} -m pip install {editable}{shlex.quote(f'{source}[{extra}]')}"

@@ -24,6 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
+from stream_dedup.extras import EXTRAS, needed
 from stream_dedup.observe import logs
 from stream_dedup.observe.logs import CleanStream
 from stream_dedup.phrases import scheme_text, version_text
@@ -209,6 +210,11 @@ def _run() -> None:
         sys.exit(exit_code(type(error)))
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        _report_error(ConfigError(needed(error.name, "this command")))
+        sys.exit(exit_code(ConfigError))
     except Exception as error:
         _report_failure("the program", error, traceback.print_exc)
         raise SystemExit(1) from error

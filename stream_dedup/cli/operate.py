@@ -15,6 +15,7 @@ import typer
 from stream_dedup.cli import common
 from stream_dedup.cli.common import ConfigOption, number, option
 from stream_dedup.errors import ConfigError
+from stream_dedup.extras import consequences
 from stream_dedup.observe import logs
 from stream_dedup.phrases import counted, version_text
 
@@ -51,6 +52,8 @@ def run_command(config: ConfigOption = None) -> None:
     if foreign := service_variables():
         log.info(_FOREIGN, ", ".join(foreign))
     stop = common.stop_on_signals()
+    for consequence in consequences():
+        log.info("%s", consequence)
     with Watch(settings, version_text()) as watch:
         topics = settings.topics
         log.info("group %s, %s -> %s, scope %s", settings.kafka.group_id, topics.input, topics.output,

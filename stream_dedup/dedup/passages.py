@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz.distance import Indel, Levenshtein
 
 from stream_dedup.core import call
 from stream_dedup.fingerprint.characters import IGNORED, TABLE_SIZE, character_classes, fold
@@ -70,6 +69,8 @@ def compare_texts(first: str, second: str) -> Comparison:
     >>> found.word_edits, found.words_alike
     (1, 0.8)
     """
+    from rapidfuzz.distance import Levenshtein  # of the extra `page`, and the decision needs word_spans alone
+
     a, b = _Words(first), _Words(second)
     characters_a, characters_b = "".join(a.keys), "".join(b.keys)  # without spaces and punctuation
     cut = a.cut or b.cut or max(len(characters_a), len(characters_b)) > _CHARACTERS
@@ -145,6 +146,8 @@ _Block: TypeAlias = tuple[bool, int, int, int, int]
 def _blocks(a: _Words, b: _Words) -> list[_Block]:
     """The blocks of two texts, alternately common and different."""
     merged: list[_Block] = []
+    from rapidfuzz.distance import Indel
+
     for code in Indel.opcodes(a.keys, b.keys):
         _add(merged, (code.tag == "equal", code.src_start, code.src_end, code.dest_start, code.dest_end))
     blocks = merged[:1]

@@ -12,7 +12,6 @@ characters that no neighbour can change (Unicode Standard Annex 15, "stable code
 out. `fold` folds a text with others, such as a separate accent or conjoining Hangul.
 """
 
-import importlib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -25,8 +24,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from stream_dedup.errors import ConfigError
-from stream_dedup.phrases import install_command
+from stream_dedup.extras import require
 
 # -- letters ---------------------------------------------------------------------------------------------
 # Two newsrooms write one word with different letters, and so do two keyboards. A copy must not look new for that.
@@ -362,10 +360,4 @@ def segmenter_id() -> str:
 
 @cache
 def _rjieba() -> Any:
-    try:
-        return importlib.import_module("rjieba")
-    except ImportError as error:
-        raise ConfigError(
-            f'[fingerprint] chinese = "words" needs rjieba ({error}): {install_command("chinese")}, or choose '
-            '"characters"'
-        ) from None
+    return require("rjieba", '[fingerprint] chinese = "words"', 'choose "characters"')

@@ -40,10 +40,10 @@ from stream_dedup.inputs.packing import (
 )
 from stream_dedup.inputs.tables import csv_rows, parquet_rows
 from stream_dedup.inputs.xml_files import xml_rows
+from stream_dedup.news.charsets import wide_encoding
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.query import query_of
-from stream_dedup.news.repair import wide_encoding
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 # The longest magic number that is recognised.

@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.errors import BadItem, ConfigError, InputError
+from stream_dedup.errors import BadItem, InputError
+from stream_dedup.extras import require
 from stream_dedup.inputs.packing import CHUNK, KEPT, CsvRow, CutLine, Input, ParquetRow, Row, too_large
+from stream_dedup.news.charsets import guessed_encoding
 from stream_dedup.news.dates import NO_VALUES
 from stream_dedup.news.names import FIELDS, meant_by
-from stream_dedup.news.repair import guessed_encoding
-from stream_dedup.phrases import counted, install_command
+from stream_dedup.phrases import counted
 
 # -- delimiter, quotes, header ---------------------------------------------------------------------------------------
 
@@ -274,12 +275,11 @@ _VALUE_BYTES = 32
 
 def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .jsonl") -> tuple[Any, Any]:
     """Import pyarrow and pyarrow.parquet. Raises ConfigError where they are not installed."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        from pyarrow import parquet
-    except ImportError:
-        raise ConfigError(f"{purpose} needs pyarrow: {install_command('parquet')}, or {instead}") from None
+    require("pyarrow", purpose, instead)
+    import pyarrow
+    import pyarrow.compute
+    from pyarrow import parquet
+
     return pyarrow, parquet
 
 

@@ -11,8 +11,8 @@ from itertools import chain
 import msgspec
 
 from stream_dedup.errors import BadItem, InputError
+from stream_dedup.extras import require
 from stream_dedup.inputs.packing import KEPT, LEAD, Input, Row
-from stream_dedup.news.xml import NO_NEWS, OPML, entries
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""
@@ -31,8 +31,11 @@ _GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
 def xml_rows(input: Input) -> Iterator[Row]:
     """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row.
 
-    Raises InputError for a list of feeds, and where the first document is no news.
+    Raises InputError for a list of feeds, and where the first document is no news; ConfigError without lxml.
     """
+    require("lxml", "XML", "give the items as JSON")
+    from stream_dedup.news.xml import NO_NEWS, OPML, entries
+
     for count, document in enumerate(_documents(input.name, input.chunks)):
         if document.lstrip(LEAD).startswith(b"{"):
             yield Row(document)

@@ -23,9 +23,9 @@ from html.entities import html5
 
 from selectolax.lexbor import LexborHTMLParser
 
-from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.errors import BadItem
+from stream_dedup.extras import require
 from stream_dedup.news.writing import as_written
-from stream_dedup.phrases import install_command
 from stream_dedup.settings import ItemSettings
 
 # A target must look like a URL: "[sic](see below)" is prose. Possessive quantifiers keep the search linear.
@@ -201,10 +201,7 @@ def article_extractor(wanted_by: str) -> Callable[[str], str]:
 
     Raises ConfigError, which names the setting or option `wanted_by`, if the extra is not installed.
     """
-    try:
-        from trafilatura import extract
-    except ImportError:
-        raise ConfigError(f"{wanted_by} needs trafilatura: {install_command('pages')}; or leave it out") from None
+    extract = require("trafilatura", wanted_by, "leave it out").extract
 
     def article(html: str) -> str:
         if len(html) > _MOST_CHARACTERS or html.count("<") > MOST_TAGS:

@@ -23,8 +23,9 @@ NOT_A_DATE = "not a date"
 OUT_OF_RANGE = "out of range"
 AMBIGUOUS = "day or month first"
 UNKNOWN_ZONE = "unknown time zone"
+NO_LANGUAGES = "a word of another language, without the extra `files`"
 TICKS = "ticks of .NET or Windows, or nanoseconds of 1974 or 1990"
-REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE, TICKS)
+REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE, TICKS, NO_LANGUAGES)
 NO_VALUES = frozenset(
     ("nan", "NaN", "NAN", "-nan", "-NaN", "None", "none", "null", "NULL", "Null", "N/A", "n/a", "#N/A", "NA", "<NA>",
     "NaT", "nil", "\\N", "-", "--"),
@@ -221,6 +222,8 @@ def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
     if is_after_clock and word.upper() in _ZONES:
         return "zone", word.upper()
     meaning = _ENGLISH[low] if low in _ENGLISH else _foreign().get(low)
+    if meaning is None and not _foreign():
+        raise ValueError(NO_LANGUAGES)
     if meaning is None:
         raise ValueError(UNKNOWN_ZONE if is_after_clock and word.isupper() and len(word) < 6 else NOT_A_DATE)
     return ("half", meaning) if isinstance(meaning, str) else ("month", str(meaning)) if meaning else ("mark", "")
@@ -229,8 +232,10 @@ def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
 @cache
 def _foreign() -> dict[str, int | str]:
     """Return what `_ENGLISH` has for other languages, and halves of the day in scripts where they are no words, too."""
-    from dateparser.languages.loader import default_loader  # takes .4 s and 20 MB, which English dates do not need
-
+    try:
+        from dateparser.languages.loader import default_loader  # takes .4 s and 20 MB, which English dates do not need
+    except ImportError:
+        return {}
     months, halves = dict[str, set[int]](), dict[str, int | str]()
     fillers = {"º", "ª", "as", "ore", "г", "года", "uur", "godz", "hs"}
     for locale in default_loader.get_locales(languages=list(_LANGUAGES)):

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.json import encode
 
-from stream_dedup.errors import BadItem
+from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.extras import require
 from stream_dedup.news.envelopes import content_of
 from stream_dedup.news.item_lists import items_in
-from stream_dedup.news.xml import entries
 from stream_dedup.registry.frames import Frames, frames_of
 from stream_dedup.settings import RegistrySettings
 from stream_dedup.surrogates import tolerant
@@ -68,9 +68,20 @@ class Format(NamedTuple):
     to_json: Callable[[bytes, Frames], Iterable[bytes]]
 
 
+def _xml_to_json(value: bytes, _: Frames) -> Iterable[bytes]:
+    """Import the reader of XML with the first record that needs it: it is of the extra `files`."""
+    try:
+        require("lxml", "XML", "publish JSON")
+    except ConfigError as error:
+        raise BadItem("xml", str(error)) from None
+    from stream_dedup.news.xml import entries
+
+    return map(encode, entries(value))
+
+
 FORMATS = (
     Format("JSON", (b"{",), lambda value, _: [value]),
-    Format("XML", (b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), lambda value, _: map(encode, entries(value))),
+    Format("XML", (b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), _xml_to_json),
     Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames(value)]),
 )
 """Formats that are read. A value of no other format is read as JSON, and the error says why it is none."""

@@ -39,7 +39,7 @@ from stream_dedup.settings import ObserveSettings
 
 log = logging.getLogger(__name__)
 
-_TEXT = "text/plain; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
 # The challenge for browsers, which then ask for user and password.
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="stream-dedup", charset="UTF-8"'}
 _WRONG_NAME = b"the status page is not served under this name: add it to [observe] allowed_hosts, or set a token\n"
@@ -83,18 +83,18 @@ class Routes:
         path = scope["path"]
         if not self._is_authorized(scope):
             body = b"this needs the token of [observe] token: Authorization: Bearer TOKEN\n"
-            return Answer(_TEXT, body, _CHALLENGE, HTTPStatus.UNAUTHORIZED)
+            return Answer(TEXT, body, _CHALLENGE, HTTPStatus.UNAUTHORIZED)
         try:
             if path == "/metrics":
                 encode, content_type = choose_encoder(_header(scope, b"accept"))
                 return Answer(content_type, encode(self._registry))
             if self._settings.secret("token") is None and not knows_host(_header(scope, b"host"), self._settings):
-                return Answer(_TEXT, _WRONG_NAME, status=HTTPStatus.MISDIRECTED_REQUEST)
+                return Answer(TEXT, _WRONG_NAME, status=HTTPStatus.MISDIRECTED_REQUEST)
             page = self._pages(path, scope["query_string"].decode("latin-1"))
             return page or _not_found("/, /metrics, /healthz and /livez")
         except Exception:
             log.exception("answering a request for %s failed", "/metrics" if path == "/metrics" else "the status page")
-            return Answer(_TEXT, b"this failed; the log says why\n", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+            return Answer(TEXT, b"this failed; the log says why\n", status=HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _health(self, scope: Mapping[str, Any]) -> Answer | None:
         if scope["path"] not in ("/healthz", "/livez"):
@@ -140,11 +140,11 @@ def knows_host(header: str, settings: ObserveSettings) -> bool:
 def _wrong_method(scope: Mapping[str, Any]) -> Answer | None:
     if scope["method"] in ("GET", "HEAD"):
         return None
-    return Answer(_TEXT, b"only GET and HEAD\n", {"Allow": "GET, HEAD"}, HTTPStatus.METHOD_NOT_ALLOWED)
+    return Answer(TEXT, b"only GET and HEAD\n", {"Allow": "GET, HEAD"}, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 def _not_found(paths: str) -> Answer:
-    return Answer(_TEXT, f"not found; there are {paths}\n".encode(), status=HTTPStatus.NOT_FOUND)
+    return Answer(TEXT, f"not found; there are {paths}\n".encode(), status=HTTPStatus.NOT_FOUND)
 
 
 def _header(scope: Mapping[str, Any], name: bytes) -> str:

@@ -18,20 +18,21 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from stream_dedup.dedup.verdict import Kind
+from stream_dedup.extras import EXTRAS
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary, summary_line
 from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.observe.board import Board, Recent
 from stream_dedup.observe.health import Health, stall_seconds
-from stream_dedup.observe.http import ObserveServer
+from stream_dedup.observe.http import TEXT, Answer, ObserveServer, Pages
 from stream_dedup.observe.metrics import Metrics
-from stream_dedup.observe.page import Page
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.outgoing import trace_fields
@@ -229,6 +230,11 @@ for _hook in vars(Observer):
         setattr(ObserverGroup, _hook, _passed_on(_hook))
 
 
+def _no_page(path: str, _query: str) -> Answer | None:
+    text = b"the status page needs the extra `page`, which is not installed; the log has the command for it\n"
+    return Answer(TEXT, text, status=HTTPStatus.NOT_IMPLEMENTED) if path == "/" else None
+
+
 class Watch(ObserverGroup):
     """Metrics, health, the status page and other observers.
 
@@ -253,10 +259,21 @@ class Watch(ObserverGroup):
             super().__init__(self.metrics, self.health, self.incoming, *others)
             return
         board, self.recent = Board(), Recent(settings.observe.recent_items)
-        page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
-        self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.respond)
+        pages = self._pages(settings, version, board)
+        self._server = ObserveServer(settings.observe, self.registry, self.health.state, pages)
         self.url, self.health_url = self._server.url, self._server.health_url
         super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
+
+    def _pages(self, settings: Settings, version: str, board: Board) -> Pages:
+        """Return what answers requests for the page: the page, or without the extra `page` what it lacks."""
+        try:
+            from stream_dedup.observe.page import Page
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            return _no_page
+        page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
+        return page.respond
 
     def __enter__(self) -> "Watch":
         return self

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.phrases import install_command
+from stream_dedup.errors import BadItem
+from stream_dedup.extras import require
 
 # Levels of nested types. News schemas have five; fastavro takes some hundred bytes of stack for each.
 _DEEPEST = 50
@@ -35,20 +35,15 @@ _LONGEST_POSITIONS = 64  # bytes; each level of nested messages takes two at mos
 
 def fastavro() -> Any:
     """Import fastavro. Raises ConfigError if it is not installed."""
-    try:
-        return import_module("fastavro")
-    except ImportError:
-        raise ConfigError(f"Avro needs fastavro: {install_command('registry')}, or give the items as JSON") from None
+    return require("fastavro", "Avro", "give the items as JSON")
 
 
 def protobuf() -> Any:
     """Import google.protobuf with the types that schemas may import. Raises ConfigError if it is not installed."""
-    try:
-        for part in _PARTS:
-            import_module(f"google.protobuf.{part}")
-        return import_module("google.protobuf")
-    except ImportError:
-        raise ConfigError(f"Protobuf needs protobuf: {install_command('registry')}, or publish JSON") from None
+    library = require("google.protobuf", "Protobuf", "publish JSON")
+    for part in _PARTS:
+        import_module(f"google.protobuf.{part}")
+    return library
 
 
 # -- Avro --------------------------------------------------------------------------------------------------

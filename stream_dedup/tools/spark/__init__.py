@@ -1,16 +1,10 @@
 """All pairs of an archive on Apache Spark: `Archive` and `deduplicate`. Without PySpark it says what to install."""
 
-from stream_dedup.errors import ConfigError
-from stream_dedup.phrases import install_command
+from stream_dedup.extras import require
 
-try:
-    import pyarrow  # noqa: F401
-    import pyspark  # noqa: F401
-except ImportError:
-    raise ConfigError(
-        f"stream_dedup.tools.spark needs PySpark: {install_command('spark')}, or use the command without --engine spark"
-    ) from None
+for _name in ("pyarrow", "pyspark"):
+    require(_name, "stream_dedup.tools.spark", "use the command without --engine spark")
 
-from stream_dedup.tools.spark.archive import Archive, deduplicate
+from stream_dedup.tools.spark.archive import Archive, deduplicate  # noqa: E402 - it imports both
 
 __all__ = ["Archive", "deduplicate"]
