@@ -73,7 +73,7 @@ NEEDS_NONE = {
     "tools/spark/tasks.py": "what an executor of the same job has made",
     "kafka/errors.py": "an address in the settings",
     "registry/schemas.py": "what a registry in the settings answers",
-    "phrases.py": "what pip has written about its own installation",
+    "extras.py": "what pip has written about its own installation",
 }
 
 

@@ -29,10 +29,19 @@ MEASURED = (
     _OWN / "reader_pairs.jsonl",
     _OWN / "validation_pairs.jsonl",
 )
-# Pairs that teach but measure nothing: other rows already stand for their items, or they are near a draft's boundary.
-TAUGHT = ("reader_labels_4.jsonl", _OWN / "rule_2_pairs.jsonl", _OWN / "clean_pairs.jsonl", _OWN / "near_pairs.jsonl")
+# Pairs that teach but measure nothing: other rows already stand for their items, they are near a draft's boundary or of
+# the risky kind, or they have measured an earlier fit.
+TAUGHT = (
+    "reader_labels_4.jsonl",
+    _OWN / "rule_2_pairs.jsonl",
+    _OWN / "clean_pairs.jsonl",
+    _OWN / "near_pairs.jsonl",
+    _OWN / "risk_pairs.jsonl",
+    _OWN / "fresh_pairs.jsonl",
+    _OWN / "fresh_pairs_2.jsonl",
+)
 # Drawn from the decisions of a fit, and read after it. They teach nothing, and the pages have their rates.
-FRESH = (_OWN / "fresh_pairs.jsonl", _OWN / "fresh_pairs_2.jsonl")
+FRESH = (_OWN / "fresh_pairs_3.jsonl",)
 # Pairs of the files above that were read again with their whole texts; the first readers saw cut ones.
 READ_AGAIN = _OWN / "read_again.jsonl"
 # Corpora that have one language after the other. All others are in the order of arrival.
