@@ -38,7 +38,7 @@ from stream_dedup.fingerprint.kernel import (
     tokens_of,
 )
 from stream_dedup.fingerprint.lexicon import lexicon
-from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
+from stream_dedup.fingerprint.scheme import HEADLINE_BANDS, HEADLINE_FEATURES, HEADLINE_ROWS, Scheme
 from stream_dedup.news.item import Item
 
 _WEIGHTINGS = {"uniform": 0, "tf": 1, "idf": 2}  # as core.h numbers them
@@ -109,7 +109,7 @@ class Fingerprinter:
         words, characters = scheme.feature_widths if scheme.layout else scheme.shingle_widths
         self._recipe = Recipe(
             **{"widths.words": words, "widths.characters": characters},
-            **bands("headline", 0, s.headline_bands, s.headline_rows),
+            **bands("headline", 0, HEADLINE_BANDS, HEADLINE_ROWS),
             **bands("body", 2, s.body_bands, s.body_rows),
             **{"anchors.keys": 0 if scheme.layout else s.anchors},
             **{f"anchors.{name}": value for name, value in runs},

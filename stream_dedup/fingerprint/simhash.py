@@ -152,7 +152,7 @@ def read_weights(path: Path, features: int) -> Weights:
     if built_for != features:
         raise ConfigError(
             f"[fingerprint] idf: {path} was built for other features; build it again with the current "
-            "settings (features, shingle_words, shingle_characters and seed matter)"
+            "settings (features, shingle_words and shingle_characters matter)"
         )
     hashes = np.frombuffer(content, "<u8", entries).astype(np.uint64)
     return Weights(built_for, documents, hashes, np.frombuffer(content, "<u2", entries, 8 * entries).astype(np.uint16))

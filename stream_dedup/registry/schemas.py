@@ -75,9 +75,11 @@ class RegistryClient:
         import httpx
 
         settings, body, deadline = self._settings, bytearray(), time.monotonic() + _SECONDS
-        token, password = settings.secret("token"), settings.secret("password")
-        headers = {"Accept": _ACCEPT} | ({} if token is None else {"Authorization": f"Bearer {token}"})
-        login = None if password is None else httpx.BasicAuth(str(settings.user), password)
+        headers, login, password = {"Accept": _ACCEPT}, None, settings.secret("password")
+        if password is not None and settings.user:
+            login = httpx.BasicAuth(settings.user, password)
+        elif password is not None:
+            headers["Authorization"] = f"Bearer {password}"
         try:
             # Redirects are not followed: one could take the login to another host.
             with (
@@ -92,7 +94,7 @@ class RegistryClient:
                 self._refused(answer.status_code, path, bytes(body), lack)
             return json.loads(body)
         except httpx.LocalProtocolError:  # its text may show a header
-            raise self._away("cannot be asked: the token or password has a character that no header may have") from None
+            raise self._away("cannot be asked: the password or token has a character that no header may have") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._away(f"cannot be reached: {error or type(error).__name__}") from None
         except ValueError:
@@ -101,7 +103,7 @@ class RegistryClient:
     def _refused(self, status: int, path: str, body: bytes, lack: str) -> None:
         """Raise BadItem if the registry itself says that it lacks something, otherwise RegistryAway."""
         if status in (401, 403):
-            raise self._away(f"refuses the login ({status}): check [registry] user and password, or token")
+            raise self._away(f"refuses the login ({status}): check [registry] user and password")
         if status == 404:
             try:
                 # 40401: no subject, 40402: no version, 40403: no schema. A wrong address has another answer.

@@ -160,6 +160,9 @@ def _read_environment() -> dict[tuple[str, ...], str]:
         variables = [variable(table, name) for table, fields in TABLES.items() for name in fields]
         similar = [match for name in unknown for match in get_close_matches(name.upper(), variables, n=1, cutoff=0.8)]
         hint = f" (did you mean {', '.join(similar)}?)" if similar else ""
+        gone = [_REMOVED[names] for names in map(_names_of, unknown) if names in _REMOVED]
+        if gone:
+            raise ConfigError(f"{', '.join(sorted(unknown))}: this setting is gone: {'; '.join(gone)}")
         raise ConfigError(
             f"unknown setting in the environment: {', '.join(sorted(unknown))}{hint}; "
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
@@ -213,6 +216,16 @@ def _names_of(variable_name: str) -> tuple[str, ...]:
     return tuple(variable_name[len(PREFIX) :].lower().split("__"))
 
 
+_REMOVED: dict[tuple[str, ...], str] = {
+    ("fingerprint", "seed"): "all hash functions have one seed; against people who write colliding items set salt",
+    ("fingerprint", "headline_bands"): "headlines have 2 bands of 3 rows; leave it out",
+    ("fingerprint", "headline_rows"): "headlines have 2 bands of 3 rows; leave it out",
+    ("registry", "token"): "write it as password, without a user",
+    ("registry", "token_file"): "name the file in password_file, without a user",
+}
+"""Why a setting of earlier versions is gone, and what to do."""
+
+
 # -- messages ---------------------------------------------------------------------------------------------
 
 
@@ -248,6 +261,8 @@ def unknown_setting(names: Sequence[str]) -> str:
     >>> unknown_setting(["input"])
     'there is no such setting (did you mean [topics] input?); see `stream-dedup config reference`'
     """
+    if reason := _REMOVED.get((names[0], names[-1])):
+        return f"this setting is gone: {reason}"
     last, known = names[-1], TABLES.get(names[0], {}) if names[1:] else TABLES
     closest = get_close_matches(last.lower(), known, n=1)
     similar = [f"[{names[0]}] {match}" if names[1:] else f"[{match}]" for match in closest]

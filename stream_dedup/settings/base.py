@@ -94,7 +94,7 @@ class Table(BaseModel):
 
 # -- secrets ----------------------------------------------------------------------------------------------
 
-_FILE = "_file"
+FILE = "_file"
 # A text may show a secret that has been replaced since. Each line of the log is searched for every secret, and tokens
 # are replaced every few minutes, so only the last ones are kept: those of some hours at least.
 _MOST = 100
@@ -107,29 +107,29 @@ class SecretTable(Table):
     @classmethod
     def secret_names(cls) -> list[str]:
         """Return the settings that are secrets."""
-        return [name for name in cls.model_fields if name + _FILE in cls.model_fields]
+        return [name for name in cls.model_fields if name + FILE in cls.model_fields]
 
     @model_validator(mode="after")
     def _secret_files_are_usable(self) -> "SecretTable":
         for name in self.secret_names():
-            path = getattr(self, name + _FILE)
+            path = getattr(self, name + FILE)
             if path is None:
                 continue
             if getattr(self, name):
-                raise ValueError(f"{name} and {name}{_FILE} are both set; keep one of them")
-            _last_read[path] = _read(path, name + _FILE)
+                raise ValueError(f"{name} and {name}{FILE} are both set; keep one of them")
+            _last_read[path] = _read(path, name + FILE)
         return self
 
     def has_secret(self, name: str) -> bool:
         """Return whether the secret is set, in its setting or by a file."""
-        return bool(getattr(self, name)) or getattr(self, name + _FILE) is not None
+        return bool(getattr(self, name)) or getattr(self, name + FILE) is not None
 
     def secret(self, name: str) -> str | None:
         """Read the secret; None if it is not set. Raises ConfigError for a file that could never be read."""
-        path, value = getattr(self, name + _FILE), getattr(self, name)
+        path, value = getattr(self, name + FILE), getattr(self, name)
         if path is not None:
             try:
-                text = _read(path, name + _FILE)
+                text = _read(path, name + FILE)
             except ValueError as error:
                 if path not in _last_read:
                     raise ConfigError(str(error)) from None

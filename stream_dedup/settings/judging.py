@@ -145,13 +145,6 @@ class FingerprintSettings(SecretTable):
     rows may be up to 16,384, which take .3 ms an article."""
     body_rows: int = Field(4, ge=1, le=_MOST_ROWS)
     """Rows per band. More rows give fewer false candidates."""
-    headline_bands: int = Field(2, ge=1, le=MOST_BANDS)
-    """minhash: bands of the headline."""
-    headline_rows: int = Field(3, ge=1, le=_MOST_ROWS)
-    """minhash: rows per band of the headline."""
-    seed: int = Field(1, ge=0, lt=2**32)
-    """Seed of every hash function. Another one shows how much of a measurement is chance; against people who write
-    colliding items set `salt`."""
     salt: SecretStr | None = None
     """Secret that every hash function depends on, at least 16 characters, such as the output of `openssl rand -hex 32`.
     Without it, whoever knows the program can write items that collide. Set it in the environment rather than in the
@@ -164,7 +157,7 @@ class FingerprintSettings(SecretTable):
     @model_validator(mode="after")
     def _fits_together(self) -> "FingerprintSettings":
         default_words = FingerprintSettings.model_fields["shingle_words"].default
-        functions = max(self.body_bands * self.body_rows, self.headline_bands * self.headline_rows)
+        functions = self.body_bands * self.body_rows
         if self.has_secret("salt") and len(self.secret("salt") or "") < _SHORTEST_SALT:
             problem = (
                 f"salt has fewer than {_SHORTEST_SALT} characters, which can be guessed from the scheme id; take the "

@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
 from stream_dedup.settings import TABLES, Settings, read_toml, variable
-from stream_dedup.settings.base import Table, duration, parse_size
+from stream_dedup.settings.base import FILE, Table, duration, parse_size
 
 _STARS = "**********"  # as SecretStr prints; independent of the secret's length
 
@@ -112,17 +112,22 @@ def reference() -> str:
         "Set a setting in the TOML file under its table, or in its environment variable, which wins over the file: "
         f"`{variable('kafka', 'group_id')}`, for an entry of a map `{variable('item', 'fields', 'title')}`. "
         "A duration is a number and a unit: `250ms`, `30s`, `15m`, `36h`, `7d`; so is a size: `512M`, `1.5G`. "
-        "An unknown name is an error in both places. `stream-dedup config show --config FILE` shows the settings in "
-        "force and their origins.",
+        "An unknown name is an error in both places. A secret may stand in a file, as Kubernetes mounts them: "
+        "the setting with `_file` has its name, and the file is read again for each use. `stream-dedup config show "
+        "--config FILE` shows the settings in force and their origins.",
     ]
     for table, fields in TABLES.items():
         described = descriptions(table)
         out += ["", f"## [{table}]", "", (_class_of(table).__doc__ or "").splitlines()[0], ""]
         out += ["| setting | allowed | default | what it does |", "| --- | --- | --- | --- |"]
+        secrets = {name for name in fields if f"{name}{FILE}" in fields}
         for name, field in fields.items():
+            if name.removesuffix(FILE) in secrets and name not in secrets:
+                continue  # the same setting, by the name of a file
             computed = field.default_factory not in (None, dict)  # from the system, or from other settings
             default = "" if computed else to_toml(plain(field.get_default(call_default_factory=True)))
-            cells = [f"`{name}`", allowed(field), f"`{default}`" if default else "unset", described[name]]
+            both = f"`{name}`" + (f", `{name}{FILE}`" if name in secrets else "")
+            cells = [both, allowed(field), f"`{default}`" if default else "unset", described[name]]
             out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(out) + "\n"
 

@@ -33,15 +33,15 @@ class KafkaSettings(SecretTable):
     sasl_username: str | None = None
     """SASL user. Not with OAUTHBEARER, whose token names it."""
     sasl_password: SecretStr | None = None
-    """SASL password. Set it in the environment rather than in the file."""
+    """SASL password. Set it in the environment, or by sasl_password_file: then a rotation needs no restart, and a
+    worker whose login is refused waits for a new file."""
     sasl_password_file: Path | None = None
-    """File with the SASL password, as Docker and Kubernetes mount secrets. Read again for each login: a rotation needs
-    no restart, and a worker whose login is refused waits for a new file."""
+    """File with the SASL password."""
     sasl_oauth_token: SecretStr | None = None
-    """Bearer token for OAUTHBEARER. It expires; a file can be replaced while the worker runs."""
+    """Bearer token for OAUTHBEARER. It expires, so better by sasl_oauth_token_file, such as a projected service account
+    token: that is read again at each login and each renewal of one."""
     sasl_oauth_token_file: Path | None = None
-    """File with the bearer token, such as a projected service account token. Read again at each login and each renewal
-    of a login."""
+    """File with the bearer token."""
     ssl_cafile: Path | None = None
     """PEM file of the CAs that sign the brokers' certificates. Unset: those of the operating system."""
     ssl_certfile: Path | None = None
@@ -180,15 +180,12 @@ class RegistrySettings(SecretTable):
     http://HOST:8080/apis/ccompat/v7. Install the extra `registry`. Unset: values of a registry's serializers are read
     if they are JSON; others become dead letters."""
     user: str | None = None
-    """User of a login by password."""
+    """User of a login by password. Unset: `password` is a bearer token."""
     password: SecretStr | None = None
-    """Its password. Set it in the environment."""
+    """Password of the user, or the token of a login without one. Set it in the environment. A file is read again for
+    each request."""
     password_file: Path | None = None
-    """File with the password. Read again for each request."""
-    token: SecretStr | None = None
-    """Bearer token of a login without a user."""
-    token_file: Path | None = None
-    """File with the token. Read again for each request."""
+    """File with the password."""
     ca_file: Path | None = None
     """PEM file of the CAs that sign the registry's certificate. Unset: those of the operating system."""
 
@@ -203,10 +200,8 @@ class RegistrySettings(SecretTable):
         unused = [name for name in type(self).model_fields if name != "url" and getattr(self, name)]
         if unused and not self.url:
             raise ValueError(f"{', '.join(unused)} would not be used: there is no registry; set url")
-        if bool(self.user) != self.has_secret("password"):
-            raise ValueError("user and password belong together; set both or neither")
-        if self.user and self.has_secret("token"):
-            raise ValueError("user and token are both set, and a login takes one of them; keep one")
+        if self.user and not self.has_secret("password"):
+            raise ValueError("a user needs a password; set password, or leave user out")
         if self.ca_file and not self.url.startswith("https"):
             raise ValueError("ca_file would not be used: url does not begin with https")
         return self
@@ -282,7 +277,7 @@ class ObserveSettings(SecretTable):
     """Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or the token as the password of
     any user, which browsers ask for. /healthz and /livez stay open, and without the token name no reason."""
     token_file: Path | None = None
-    """File with the token. Read again for each request."""
+    """File with the token."""
     tls_certfile: Path | None = None
     """PEM file of the server's certificate and its chain: serve HTTPS instead of HTTP. A replaced file is used from the
     next connection on."""

@@ -100,7 +100,8 @@ FILES = {
     "strict.toml": '[decision]\nrule = "jaccard"\nbody = 1.0\n',
     "shadow.toml": "[policy]\nshadow = true\n",
     "fields.toml": '[item.fields]\ntext = "nothing"\n',
-    "seed.toml": "[fingerprint]\nseed = 7\n",
+    "anchors.toml": "[fingerprint]\nanchors = 7\n",
+    "words.toml": "[fingerprint]\nshingle_words = 7\n",
     "kafka.toml": '[kafka]\nbootstrap_servers = "127.0.0.1:7"\n[topics]\ninput = "other"\nchangelog = "other-log"\n',
     "port.toml": "[observe]\nport = 7\n",
     "token.toml": '[observe]\ntoken = "0123456789abcdef0123456789abcdef"\n',
@@ -411,7 +412,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
         continued=Mode(
             "corpus.jsonl --output u.jsonl --state dir",
-            "--state dir2; --force + --output before.jsonl; --config seed.toml",
+            "--state dir2; --force + --output before.jsonl; --config anchors.toml",
             before=("filter other.jsonl --output before.jsonl --state dir",),
         ),
     ),
@@ -511,11 +512,11 @@ TABLE: dict[str, dict[str, Mode]] = {
     "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},
     "state inspect": _modes(
         "--json",
-        directory=Mode("dir", "--config seed.toml", before=_FILTERED),
+        directory=Mode("dir", "--config anchors.toml", before=_FILTERED),
         topic=Mode("", "--config kafka.toml", _changelog),
     ),
     "state verify": {
-        "directory": Mode("dir", "--config seed.toml", before=_FILTERED),
+        "directory": Mode("dir", "--config anchors.toml", before=_FILTERED),
         "topic": Mode("", "--config kafka.toml", _changelog),
     },
     "state copy": {"topic": Mode("kafka.toml", "--config kafka.toml", _copy)},
@@ -525,7 +526,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "weights build": {
         "corpus": Mode(
             "corpus.jsonl --output idf.bin",
-            "--output other-idf.bin; --force + --output strict.jsonl; --config seed.toml",
+            "--output other-idf.bin; --force + --output strict.jsonl; --config words.toml",
         )
     },
 }

@@ -41,7 +41,7 @@ CURVES = {
 
 def measured(bands: int, rows: int, similarity: float, pairs: int, seed: int) -> float:
     """Share of pairs of random texts with this Jaccard whose band keys match."""
-    make = maker(body_bands=bands, body_rows=rows, shingle_words=1, seed=seed)
+    make = maker(body_bands=bands, body_rows=rows, shingle_words=1)
     random = np.random.default_rng(seed)
     union = 200
     shared = round(similarity * union)

@@ -46,8 +46,8 @@ def test_other_words_have_no_trait(word: str) -> None:
     assert traits(word) == [NO_TRAIT]
 
 
-def test_another_seed_finds_the_same_words() -> None:
-    make = Fingerprinter(Scheme(FingerprintSettings(seed=7)))
+def test_with_a_salt_the_same_words_are_found() -> None:
+    make = Fingerprinter(Scheme(FingerprintSettings(salt="a secret of the newsroom")))
     tokens = make.tokens("Twelve were not hurt")
     assert list(tokens.kept["traits"][: tokens.count]) == [NUMBER_WORD, NO_TRAIT, NEGATION, NO_TRAIT]
     assert tokens.kept["hashes"][0] != np.uint64(hashes("twelve")[0])

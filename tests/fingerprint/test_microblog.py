@@ -7,6 +7,8 @@ of 8 rows, whose threshold is a Jaccard of .71, and SimHashes of 64 bits.
 Sources: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4; Charikar 2002 and Manku et al. 2007.
 """
 
+import sys
+
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -77,11 +79,8 @@ def test_chinese_words_are_tokens() -> None:
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError(f"No module named {name!r}")
-
     characters.segmenter_id.cache_clear()
     characters._rjieba.cache_clear()
-    monkeypatch.setattr(characters.importlib, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(ConfigError, match=r"pip install .*\[chinese\]"):
         maker(chinese="words")

@@ -10,7 +10,7 @@ import xxhash
 
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.scheme import HEADLINE_BANDS, Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings, secrets_of
@@ -56,7 +56,7 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     hashes = np.array([h for part in parts for h in tokens_of(" ".join(part), make).hashes], np.uint64)
     narrow = ((hashes | np.uint64(1)) >> np.uint64(20)).astype(np.uint32)
     rows, view = 3, 0
-    multiply, offset = scheme.permutations(view, scheme.settings.headline_bands, rows)[:, :rows]
+    multiply, offset = scheme.permutations(view, HEADLINE_BANDS, rows)[:, :rows]
     values = (narrow[:, None] ^ offset) * multiply  # of the first band
     chosen = [words[i] for i in np.argmin(values, axis=0)]
     return [item(str(k), "", " ".join([*chosen, *own[12 * k : 12 * k + 12]])) for k in range(n)]
@@ -64,7 +64,7 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
 
 def test_without_a_salt_nothing_changes() -> None:
     scheme = Scheme(FingerprintSettings())
-    assert scheme.id == 0x135AADAD8E7C6502
+    assert scheme.id == 0x1019F5A8108C4E93
     assert scheme.token_seed == 1
     assert scheme.identity("a") == xxhash.xxh3_64_intdigest(b"a")
     prints = Fingerprinter(scheme)(
@@ -75,9 +75,9 @@ def test_without_a_salt_nothing_changes() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}])
 def test_each_salt_has_a_scheme_of_its_own(more: dict[str, str]) -> None:
-    schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more), salted(SALT, seed=2, **more)]
-    assert len({scheme.id for scheme in schemes}) == 4
-    assert len({scheme.features_id for scheme in schemes}) == 4
+    schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more)]
+    assert len({scheme.id for scheme in schemes}) == 3
+    assert len({scheme.features_id for scheme in schemes}) == 3
     assert salted(**more).id == schemes[1].id
 
 

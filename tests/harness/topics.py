@@ -45,12 +45,12 @@ def ready(settings: Settings, partitions: int = 1) -> Settings:
 
 
 def under_another_scheme(settings: Settings, changelog: str, **fingerprint: Any) -> Settings:
-    """The settings of workers after a migration, by default of another seed; creates their changelog."""
+    """The settings of workers after a migration, by default of other sketches; creates their changelog."""
     made = load_settings(
         kafka=settings.kafka.model_dump(),
         topics={**settings.topics.model_dump(), "changelog": changelog},
         worker=settings.worker.model_dump(),
-        fingerprint=fingerprint or {"seed": 2, "body_bins": 512},
+        fingerprint=fingerprint or {"body_bins": 512},
     )
     return ready(made)
 

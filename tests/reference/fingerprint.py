@@ -571,7 +571,7 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
         band_keys(members, scheme.permutations(view, count, rows).tolist(), rows)
         for members, view, count, rows in (
             (out.members, 2, s.body_bands, s.body_rows),
-            (features, 0, s.headline_bands, s.headline_rows),
+            (features, 0, 2, 3),
         )
     ]
     out.keys = [*anchor_keys(out.shingles, s.anchors, *run), *bands[0], *bands[1], narrowed(out.digest), id_key]

@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.packed_sets import expected_bytes
-from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.scheme import HEADLINE_BANDS, HEADLINE_ROWS, Scheme
 from stream_dedup.fingerprint.simhash import Layout
 from stream_dedup.fingerprint.simhash import layout as parse_layout
 from stream_dedup.index.footprint import (
@@ -356,8 +356,10 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
         if fingerprint.body_bands:
             settings |= {"body_bands": fingerprint.body_bands, "body_rows": fingerprint.body_rows}
         false = fingerprint.anchors * _UNRELATED_ANCHOR
-        for view, shares in (("body", _UNRELATED_BODY), ("headline", _UNRELATED_HEADLINE)):
-            bands, rows = getattr(fingerprint, f"{view}_bands"), getattr(fingerprint, f"{view}_rows")
+        for bands, rows, shares in (
+            (fingerprint.body_bands, fingerprint.body_rows, _UNRELATED_BODY),
+            (HEADLINE_BANDS, HEADLINE_ROWS, _UNRELATED_HEADLINE),
+        ):
             false += bands * (shares[min(rows, len(shares)) - 1] + 2.0**-KEY_BITS)  # an upper bound for more rows
         body_bytes = sequence_bytes(IndexSettings(), WindowSettings())
         body_bytes += expected_bytes(traffic.body_shingles) if scheme.is_exact else 0.0

@@ -157,7 +157,7 @@ def test_the_intervals_hold_for_pairs_that_are_copies_of_each_other() -> None:
     sets = sets_of(items, Settings())
     seeds, naive, new = range(40), 0, 0
     for seed in seeds:
-        settings = load_settings(fingerprint=BANDS | {"seed": seed})
+        settings = load_settings(fingerprint=BANDS | {"salt": f"secret {seed:016}"})
         points = measured_curve(items, sets, Fingerprinter(Scheme(settings.fingerprint)))
         point = next(point for point in points if point.high < 1 and point.pairs == groups * alike)
         low, high = wilson(point.measured, point.pairs)
