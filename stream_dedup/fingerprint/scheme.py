@@ -46,6 +46,12 @@ SEED = 1
 HEADLINE_BANDS, HEADLINE_ROWS = 2, 3
 """A headline that shares 60 % of its features is found with .39, one that shares 80 % with .76: whoever has the text in
 common, too, is found by it."""
+# These were settings once, so they stand in the ids of schemes, by which changelogs in use are recognised.
+_CONSTANTS = {
+    "minhash": f',"headline_bands":{HEADLINE_BANDS},"headline_rows":{HEADLINE_ROWS},"seed":{SEED}}}',
+    "simhash": f',"seed":{SEED}}}',
+    "given": "}",
+}
 # The seed has 32 bits. The core recognises a salted seed by this bit, see `hash_word`.
 _SALTED = 1 << 63
 
@@ -234,7 +240,8 @@ class Scheme:
         unused = _UNUSED[s.family] | {"salt", "salt_file"} | ({"body_bins"} if self.is_exact else set())
         unused |= {"shingle_words" if s.shingle_letters else "shingle_letters"}
         unused |= set() if self.has_chinese_words else {"chinese"}
-        text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
+        settings = s.model_dump_json(exclude=unused).removesuffix("}") + _CONSTANTS[s.family]
+        text = f"{kernel.VERSION} {settings} {self.signature_dtype}"
         if self.has_chinese_words:
             text += f" {segmenter_id()}"
         if self.is_exact:
