@@ -27,6 +27,7 @@ FLAGS = (
     *("-std=c11", "-O3", "-g0", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"),
     *("-fPIC", "-fvisibility=hidden"),
 )
+DOOR = FOLDER / "__init__.py"  # has the version of what core.h declares, by which a library of other sources is refused
 PLATFORMS = {
     "manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17",
     "manylinux_2_17_aarch64": "aarch64-linux-gnu.2.17",
@@ -59,11 +60,11 @@ def build(target: Path = LIBRARY, *options: str, command: list[str] | None = Non
     command = command or compiler()
     if not command:
         raise SystemExit(f"stream_dedup's core is written in C, and there is no compiler here: {CURE}")
+    version = DOOR.read_text("utf-8").partition("\nVERSION = ")[2].partition("\n")[0]
     sources = sorted(path.name for path in FOLDER.glob("*.c"))
     with TemporaryDirectory(dir=target.parent, prefix="_core.") as name, ThreadPoolExecutor() as pool:
-
         def run(folder: str | Path, *arguments: str) -> None:
-            whole = [*command, *FLAGS, *options, *arguments]
+            whole = [*command, *FLAGS, f"-DSOURCES_VERSION={version}", *options, *arguments]
             # zig keeps a cache at home, also where HOME is not set.
             home = {"HOME": str(Path.home())} | os.environ
             done = subprocess.run(whole, cwd=folder, env=home, check=False, capture_output=True, text=True)  # noqa: S603
@@ -79,7 +80,9 @@ def build(target: Path = LIBRARY, *options: str, command: list[str] | None = Non
 
 def build_changed() -> None:
     """Compile into `LIBRARY`, unless it is newer than each source."""
-    sources = [path for path in FOLDER.iterdir() if path.suffix in {".c", ".h"} or path.name == Path(__file__).name]
+    sources = [
+        path for path in FOLDER.iterdir() if path.suffix in {".c", ".h"} or path in (DOOR, FOLDER / Path(__file__).name)
+    ]
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(path.stat().st_mtime for path in sources):
         build()
 

@@ -97,5 +97,5 @@ void *arena_grow(arena *scratch, void *array, int64_t *room, int64_t used, int64
     return grown;
 }
 
-/* The version of what core.h declares: see VERSION in __init__.py. */
-CORE_API int64_t core_version(void) { return 2; }
+/* The version of what core.h declares: build.py takes it from VERSION in __init__.py. */
+CORE_API int64_t core_version(void) { return SOURCES_VERSION; }

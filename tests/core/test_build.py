@@ -16,7 +16,7 @@ from tests.core.compilers import COMPILER, needs_compiler
 def copy_of_the_core(folder: Path) -> Path:
     folder.mkdir(parents=True)
     for path in build.FOLDER.iterdir():
-        if path.suffix in {".c", ".h"} or path.name == "build.py":
+        if path.suffix in {".c", ".h"} or path.name in ("__init__.py", "build.py"):
             shutil.copy(path, folder)
     return folder
 
