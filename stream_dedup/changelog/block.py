@@ -160,7 +160,7 @@ def unpack_frame(frame: bytes, size: int, most: int) -> bytes:
 
 
 def block_digest(head: bytes, frame: bytes) -> bytes:
-    """Checksum of a block: xxh3-128 of its header, before the checksum, and of its frame."""
+    """Return the checksum of a block: xxh3-128 of its header, before the checksum, and of its frame."""
     state = xxhash.xxh3_128(head)
     state.update(frame)
     return state.digest()
@@ -225,12 +225,12 @@ def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
 
 
 def size_of(delta: Delta) -> int:
-    """The bytes of a delta's block before compression. O(rows)."""
+    """Return the bytes of a delta's block before compression. O(rows)."""
     return int(_row_bytes(delta).sum()) + _other_bytes(delta)
 
 
 def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
-    """The ids to forget, `rows` rows later."""
+    """Return the ids to forget with the positions that they have `rows` rows later."""
     moved = forgotten.astype(FORGOTTEN)
     moved["before"] = moved["before"].astype(np.int64) + rows
     return moved
@@ -248,12 +248,12 @@ def _bounds(delta: Delta, limit: int) -> list[int]:
 
 
 def _other_bytes(delta: Delta) -> int:
-    """The bytes of forgotten ids and clocks."""
+    """Return the bytes of forgotten ids and clocks."""
     return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
 
 
 def _row_bytes(delta: Delta) -> NDArray[np.int64]:
-    """The bytes of each row."""
+    """Return the bytes of each row."""
     fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + delta.arrivals.itemsize
     sizes = np.full(len(delta), fixed, np.int64)
     # A string is preceded by its length.

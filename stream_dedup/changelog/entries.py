@@ -110,7 +110,7 @@ class EntryBuilder:
         )
 
     def build(self, delta: Delta) -> list[ChangelogEntry]:
-        """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
+        """Build the entries of the next delta, for one transaction. O(bytes), with the waiting blocks if it merges.
 
         An entry has at most about `ENTRY_BYTES`. Also an empty delta has one, since the watermark counts too.
         """
@@ -136,7 +136,7 @@ class EntryBuilder:
         return entries
 
     def _is_full(self, delta: Delta) -> bool:
-        """Whether a merged block of the waiting deltas and this one would be too large."""
+        """Return whether a merged block of the waiting deltas and this one would be too large."""
         waiting = self.state.waiting
         return (
             len(waiting) >= MAX_BLOCKS

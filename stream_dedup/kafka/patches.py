@@ -125,7 +125,7 @@ def stop_sending(producer: Any) -> None:
 
 
 def is_connected(consumer: Any) -> bool:
-    """Whether this KafkaConsumer has a connection to any broker. Any thread may call it."""
+    """Return whether this KafkaConsumer has a connection to any broker. Any thread may call it."""
     return any(conn.connected for conn in list(consumer._client._manager._conns.values()))
 
 
@@ -156,7 +156,7 @@ _FINAL = (
 def network(**options: Any) -> KafkaNetClient:
     """Make the network of one client: the value of its option `kafka_client`. The caller closes it."""
     selector = _Selector(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS)
-    connecting = {f"socket_connection_setup_timeout{most}_ms": _CONNECT_MS for most in ("", "_max")}
+    connecting = {f"socket_connection_setup_timeout{suffix}_ms": _CONNECT_MS for suffix in ("", "_max")}
     return KafkaNetClient(net=selector, manager=_Connections(selector, **options | connecting))
 
 

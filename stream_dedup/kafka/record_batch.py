@@ -73,7 +73,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 def content_bytes(record: Any) -> int:
-    """Bytes of a record's key, value and headers, by which the memory of records is bounded; `HEADER_COST` included.
+    """Return the bytes of a record's key, value and headers, by which memory is bounded; `HEADER_COST` included.
 
     >>> content_bytes(Record("news", 0, 0, 0, b"key", None, [("name", b"12"), ("empty", None)]))
     142
@@ -116,7 +116,7 @@ def _varint(value: int) -> bytes:
 
 
 def _header_name(name: str) -> bytes:
-    """The name of a header, after its length."""
+    """Return the name of a header, after its length."""
     return _short_header_name(name) if len(name) <= _SHORT_NAME else _with_length(name.encode(errors=ESCAPED))
 
 
@@ -130,7 +130,7 @@ def _with_length(content: bytes) -> bytes:
 
 
 def size_bound(record: Any) -> int:
-    """Upper bound of the bytes of a batch that holds only this record. O(headers).
+    """Return an upper bound of the bytes of a batch that holds only this record. O(headers).
 
     >>> size_bound(Outgoing("t", 0, b"key", b"value", [("name", b"")], 0))
     131
@@ -142,7 +142,7 @@ def size_bound(record: Any) -> int:
 
 
 def batch_sizes(record: Any) -> tuple[int, int]:
-    """Bytes of a batch that holds only this record: uncompressed, and as the producer compresses it. O(bytes)."""
+    """Return the bytes of a batch of this record alone: uncompressed, and as the producer compresses it. O(bytes)."""
     outgoing = Outgoing("", 0, record.key, record.value, record.headers, 0)
     [packed] = pack([outgoing], 0)
     compressed = min(len(packed.body), len(lz4.frame.compress(packed.body, block_linked=False)))
