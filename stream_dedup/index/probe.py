@@ -34,8 +34,9 @@ class Nearness(NamedTuple):
     max_hamming: int
 
     def buckets(self, keys: Keys) -> Keys:
-        """The keys (C, m) with all don't-care bits set: equal in columns of one table if two rows share a bucket.
-        0 stays 0.
+        """Set all don't-care bits of the keys (C, m), so that two rows share a bucket if their keys are equal.
+
+        The key 0, which means none, stays 0.
 
         >>> nearness_of([8], [0], 3).buckets(np.array([[0, 0x1234]], np.uint32)).tolist()
         [[0, 4863]]
@@ -46,7 +47,7 @@ class Nearness(NamedTuple):
         return np.where(keys, keys | mask[:, None], keys)
 
     def matches(self, a: Keys, b: Keys, first: int = 0) -> NDArray[np.bool_]:
-        """(n, c) whether each key of `a` matches one of `b` in its table; both are (n, c), from column `first` on.
+        """Return (n, c), whether keys of `a` match those of `b` in their table; both are (n, c), from column `first`.
 
         >>> near = nearness_of([8], [0, 1, 1], 1)
         >>> near.matches(np.array([[0x1234, 9, 8]], np.uint32), np.array([[0x1235, 8, 7]], np.uint32)).tolist()
@@ -63,10 +64,10 @@ ROW_SHIFT, ITEM_SHIFT = 12, 44
 
 
 def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamming: int) -> Nearness:
-    """The `Nearness` of columns of these tables. The first tables have these don't-care bits, the others are exact."""
-    of, tables = np.array(table_of, np.int64), table_of[-1] + 1
+    """Describe the columns of these tables. The first tables have these don't-care bits, the others are exact."""
+    columns, tables = np.array(table_of, np.int64), table_of[-1] + 1
     bits = np.array([*dont_care_bits, *[0] * (tables - len(dont_care_bits))], np.int64)
-    return Nearness(of, np.searchsorted(of, np.arange(tables + 1)), bits[of], max_hamming)
+    return Nearness(columns, np.searchsorted(columns, np.arange(tables + 1)), bits[columns], max_hamming)
 
 
 class Lookup(NamedTuple):

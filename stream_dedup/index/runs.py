@@ -100,7 +100,7 @@ class Run:
         return self.keys.nbytes + self.offsets.nbytes + self.directory.nbytes
 
     def tables(self) -> Iterator[tuple[Keys, NDArray[np.uint32], NDArray[np.uint32]]]:
-        """Views of the keys, offsets and directory of each table."""
+        """Yield views of the keys, offsets and directory of each table."""
         first = 0
         for start, end in pairwise(self.starts.tolist()):
             last = first + (1 << directory_bits(end - start)) + 1
@@ -109,7 +109,7 @@ class Run:
 
 
 def directory_bits(entries: int) -> int:
-    """The number p of top key bits in the directory of a table with this many entries.
+    """Return the number p of top key bits in the directory of a table with this many entries.
 
     2^p lies in (entries/8, entries/4]: 4 to 8 keys for each, half a cache line, and 4 * 2^p bytes are at most an eighth
     of the table's 8 bytes per entry. Measured in one run, ns per key of a new item with 1/4, 1/2, 1, 2 and 4 times as
@@ -184,15 +184,15 @@ def _run(base: int, end: int, rows: int, arrays: _Arrays, size: int, newest: int
 def unsort(run: Run, first_columns: Rows, first: int, columns: Keys) -> None:
     """Write a run's keys to `columns` (C, n) by row, from row `first` on; in a row, those of a table ascend. O(C n)."""
     for (keys, offsets, _), (column, end) in zip(run.tables(), pairwise(first_columns.tolist()), strict=True):
-        into = columns[column:end]
-        call("run_unsort", arena(), keys, offsets, len(keys), run.base - first, into, *into.shape)
+        target = columns[column:end]
+        call("run_unsort", arena(), keys, offsets, len(keys), run.base - first, target, *target.shape)
 
 
 # -- the list of runs --------------------------------------------------------------------------------------------------
 
 
 def next_merge(live_rows: Sequence[int], stored_rows: Sequence[int]) -> tuple[int, int] | None:
-    """The runs to merge next, a half-open range of one or two neighbours; None if there are none. O(runs).
+    """Return the runs to merge next, a half-open range of one or two neighbours; None if there are none. O(runs).
 
     `live_rows`, `stored_rows`: live rows and rows in the tables of each run, oldest first. The newest pair is first,
     because it is the cheapest.
@@ -307,7 +307,7 @@ class Tiers:
                 self._pool.submit(_release, runs)
 
     def _position(self, run: Run) -> int:
-        return [other.base for other in self.runs].index(run.base)
+        return [stored.base for stored in self.runs].index(run.base)
 
     def _replace(self, old: Sequence[Run], new: Run, seconds: float) -> None:
         """Replace the neighbours `old` by `new`, or by nothing if `new` is empty."""

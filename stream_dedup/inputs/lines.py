@@ -67,7 +67,7 @@ _XML_NAMES = ("rss", "atom", "rdf", "nitf", "newsml")
 
 
 def format_of(path: str | Path) -> FileFormat:
-    """The format that a name stands for, packed or not; JSON Lines if it has no known suffix.
+    """Return the format that a name stands for, packed or not; JSON Lines if it has no known suffix.
 
     >>> format_of("a.csv.gz"), format_of("-")
     (<FileFormat.CSV: 'csv'>, <FileFormat.JSONL: 'jsonl'>)
@@ -103,7 +103,7 @@ class Line(NamedTuple):
 
 
 def item_of(decode: Decoder, line: Line, urls: list[str] | None = None) -> Item | Tombstone | BadItem:
-    """The item of a line, or what is wrong with it. `urls` receives the URL of an item."""
+    """Return the item of a line, or what is wrong with it. `urls` receives the URL of an item."""
     if line.fault is not None:
         return line.fault
     return decode(line.value, None, None, line.input, line.number, urls=urls)
@@ -178,7 +178,7 @@ class LineReader:
                 self._bytes_of_input = lambda: 0
 
     def _until_fault(self, name: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
-        """The rows of an input. One of several inputs may fail: that is a bad item, and the others are read."""
+        """Yield the rows of an input. One of several inputs may fail: that is a bad item, and the others are read."""
         try:
             yield from self._rows(name, file, head)
         except InputError as error:
@@ -206,7 +206,9 @@ class LineReader:
     def _rows(self, path: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
         name, taken = _display_name(path), 0
         packing = recognise(name, head)
-        by_head = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
+        by_head = next(
+            (file_format for file_format, (_, magic) in READERS.items() if magic and head.startswith(magic)), None
+        )
         source = self._unpacked(name, chain([head], iter(lambda: file.read(CHUNK), b"")), packing)
 
         def counted() -> Iterator[bytes]:
@@ -236,7 +238,7 @@ class LineReader:
         return read(self._input_of(name, file_format, file, chunks)._replace(report=report))
 
     def _members(self, name: str, file: BinaryIO, chunks: Iterator[bytes]) -> Iterator[Row]:
-        """The rows of the files of a tar archive. Like one of several inputs, each may fail."""
+        """Yield the rows of the files of a tar archive. Like one of several inputs, each may fail."""
         self._note(name, " is a tar archive, and its files are read one after another")
         for member, content in members_of(name, chunks):
             try:
@@ -297,15 +299,15 @@ def _display_name(name: str) -> str:
 
 
 def read_lines(path: str | Path, file_format: FileFormat | None = None) -> Iterator[bytes]:
-    """The lines of one input that hold items; of a line that is too large only the beginning."""
+    """Return the lines of one input that hold items; of a line that is too large only the beginning."""
     return (line.value for line in LineReader([str(path)], file_format))
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether the line is empty or white space; such a line holds no item."""
+    """Return whether the line is empty or white space; such a line holds no item."""
     return not line or line.isspace()
 
 
 def size_of(name: str) -> int | None:
-    """The packed bytes of an input; None if it is not a regular file."""
+    """Return the packed bytes of an input; None if it is not a regular file."""
     return Path(name).stat().st_size if name != STDIN and Path(name).is_file() else None

@@ -282,7 +282,7 @@ BUILD = _gauge(
     group="[kafka] group_id",
 )
 
-CATALOGUE = tuple(one for one in list(vars().values()) if isinstance(one, Spec))
+CATALOGUE = tuple(value for value in list(vars().values()) if isinstance(value, Spec))
 """All metrics above, in their order."""
 
 _HEAD = """\

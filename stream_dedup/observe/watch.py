@@ -236,7 +236,7 @@ class Watch(ObserverGroup):
     Both are None if [observe] enabled is false.
     """
 
-    def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
+    def __init__(self, settings: Settings, version: str, *observers: Observer) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Without this the client exports a creation time for each counter: twice the series, without use.
@@ -248,15 +248,15 @@ class Watch(ObserverGroup):
         self._server: ObserveServer | None = None
         self.url: str | None = None
         self.health_url: str | None = None
-        others = (MemoryWatch(settings), DeadLetterLog(), *others)
+        observers = (MemoryWatch(settings), DeadLetterLog(), *observers)
         if not settings.observe.enabled:
-            super().__init__(self.metrics, self.health, self.incoming, *others)
+            super().__init__(self.metrics, self.health, self.incoming, *observers)
             return
         board, self.recent = Board(), Recent(settings.observe.recent_items)
         page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
         self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.respond)
         self.url, self.health_url = self._server.url, self._server.health_url
-        super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
+        super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *observers)
 
     def __enter__(self) -> "Watch":
         return self
