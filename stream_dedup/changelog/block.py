@@ -50,22 +50,18 @@ TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrat
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """The content of a frame: the arrays and lists of a `Delta`, which says what may be empty.
-
-    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8. Earlier releases do not write
-    `stories`, and skip them.
-    """
+    """The content of a frame: the arrays and lists of a `Delta`, which says what may be empty."""
 
     signatures: memoryview
-    keys: memoryview
-    ids: list[bytes]
+    keys: memoryview  # transposed, so that the keys of a table are adjacent
+    ids: list[bytes]  # UTF-8
     bodies: list[bytes]
     passages: memoryview
     passage_counts: memoryview
     arrivals: memoryview
     clocks: memoryview
     forgotten: memoryview
-    stories: list[bytes] = []
+    stories: list[bytes] = []  # earlier releases do not write them, and skip them
 
 
 _ARRAYS: dict[str, Any] = {
@@ -75,15 +71,15 @@ _ARRAYS: dict[str, Any] = {
 
 
 class Head(NamedTuple):
-    """The header of an intact block; `tables` is T, times in ms, `content_bytes` before compression."""
+    """The header of an intact block."""
 
-    tables: int
+    tables: int  # T
     scheme: int
     additions: int
     forgotten: int
-    watermark: int
-    elapsed: int
-    content_bytes: int
+    watermark: int  # ms
+    elapsed: int  # ms
+    content_bytes: int  # before compression
 
 
 def encode(delta: Delta, scheme_id: int) -> bytes:

@@ -42,16 +42,12 @@ class ChangelogEntry(NamedTuple):
 
 
 class BuilderSnapshot(NamedTuple):
-    """The state of an `EntryBuilder`; each change replaces it.
+    """The state of an `EntryBuilder`; each change replaces it."""
 
-    `next`: the number of the next entry, 0 if not known yet; `last`: the last number in use; `merged_to`: entries up to
-    this number are merged, or have expired; `waiting`: the blocks that wait to be merged.
-    """
-
-    next: int = 0
-    last: int = 0
-    merged_to: int = 0
-    waiting: "tuple[_Waiting, ...]" = ()
+    next: int = 0  # the number of the next entry; 0: not known yet
+    last: int = 0  # the last number in use
+    merged_to: int = 0  # entries up to this number are merged, or have expired
+    waiting: "tuple[_Waiting, ...]" = ()  # the blocks that wait to be merged
 
 
 class _Waiting(NamedTuple):

@@ -75,7 +75,7 @@ class SequenceRange(NamedTuple):
 
     @staticmethod
     def parse(value: bytes) -> "SequenceRange":
-        """Raises CorruptBlock for a value that `header` cannot have written."""
+        """Read the value of a header. Raises CorruptBlock for one that `header` cannot have written."""
         first, dash, last = value.partition(b"-")
         is_written = dash and first.isdigit() and last.isdigit() and len(first) <= _DIGITS >= len(last)
         if not is_written or not 0 < int(first) <= int(last):

@@ -43,13 +43,13 @@ _BLOCK_BYTES = 2**24
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The first record. `settings`: the tables of JUDGING; `expired` and `nameless` are counts of script.py."""
+    """The first record of a saved state."""
 
     version: int
     scheme: str
-    settings: dict[str, dict[str, Any]]
-    expired: int = 0
-    nameless: int = 0
+    settings: dict[str, dict[str, Any]]  # the tables of JUDGING
+    expired: int = 0  # a count of script.py
+    nameless: int = 0  # a count of script.py
 
 
 def save(dedup: Deduplicator, path: Path, expired: int = 0, nameless: int = 0) -> int:

@@ -49,15 +49,13 @@ _SWEEP_SHARE = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """Sizes and counters of the index. `crowded`: keys looked up that gave as many rows as `bucket_limit` allows;
-    `oldest`: the time of the first row, or None.
-    """
+    """Sizes and counters of the index."""
 
     runs: int
     bytes: int
     merge_seconds: float
-    crowded: int
-    oldest: int | None
+    crowded: int  # keys looked up that gave as many rows as `bucket_limit` allows
+    oldest: int | None  # the time of the first row
 
 
 class Found(NamedTuple):
@@ -162,7 +160,7 @@ class HybridIndex:
     def find(
         self, keys: Keys, windows: Windows, limit: int | None = None, hidden: NDArray[np.uint8] | None = None
     ) -> Found:
-        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has.
+        """Find pairs as `lookup` does, but by the items' windows, and with the columns whose keys the pairs share.
 
         hidden: 1 for each row from `first_row` on that counts for no item of this call.
         """

@@ -20,18 +20,16 @@ from stream_dedup.index.times import Windows
 
 
 class Nearness(NamedTuple):
-    """Which of the keys in C columns match.
+    """Which of the keys in C columns of T tables match.
 
-    `table_of` (C,) int64: the table of each column, ascending from 0; `first_columns` (T + 1,) int64: the first column
-    of each table, and C. `dont_care_bits` (C,) int64: the lower bits that may differ, 0 in an exact table;
-    `max_hamming`: in how many places. Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off.
-    Therefore one more bit may differ where the upper bits are all zero: recall stays exact.
+    Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
+    where the upper bits are all zero: recall stays exact.
     """
 
-    table_of: NDArray[np.int64]
-    first_columns: NDArray[np.int64]
-    dont_care_bits: NDArray[np.int64]
-    max_hamming: int
+    table_of: NDArray[np.int64]  # (C,): the table of each column, ascending from 0
+    first_columns: NDArray[np.int64]  # (T + 1,): the first column of each table, and C
+    dont_care_bits: NDArray[np.int64]  # (C,): the number of lower bits that may differ, 0 in an exact table
+    max_hamming: int  # in how many of these bits two keys may differ
 
     def buckets(self, keys: Keys) -> Keys:
         """Set all don't-care bits of the keys (C, m), so that two rows share a bucket if their keys are equal.
@@ -71,17 +69,17 @@ def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamm
 
 
 class Lookup(NamedTuple):
-    """A lookup for m items: `queries` (C, m) uint32, contiguous, 0 is no query. Row r counts for item i if r >= first
-    and its time, times[r - first], is visible in windows[i]. `budgets` (C, m) int32: the rows that each key may still
-    give, the newest first; updated. hidden: 1 for each row, from `first` on, that counts for no item.
+    """A lookup for m items.
+
+    Row r counts for item i if r >= first and its time, times[r - first], is visible in windows[i].
     """
 
-    queries: Keys
+    queries: Keys  # (C, m), contiguous; 0 is no query
     windows: Windows
     times: Rows
     first: int
-    budgets: NDArray[np.int32]
-    hidden: NDArray[np.uint8] | None = None
+    budgets: NDArray[np.int32]  # (C, m): how many rows each key may still give, the newest first; updated
+    hidden: NDArray[np.uint8] | None = None  # 1 for each row, from `first` on, that counts for no item
 
 
 class CoreNearness(Struct, name="nearness"):

@@ -179,13 +179,13 @@ class RowStore:
         return first
 
     def take(
-        self, rows: NDArray[np.int64], into: Signatures | None = None, at: NDArray[np.int64] | None = None
+        self, rows: NDArray[np.int64], out: Signatures | None = None, positions: NDArray[np.int64] | None = None
     ) -> Signatures:
-        """Return the signatures of `rows` (n,), which may repeat: a copy (n,), or `into`, filled at positions `at`.
+        """Return the signatures of `rows` (n,), which may repeat: a copy (n,), or `out`, filled at `positions`.
 
         One NumPy gather for each segment involved. Raises IndexError for a row that is not in the store.
         """
-        taken: Signatures = np.empty(len(rows), self.dtype) if into is None else into
+        taken: Signatures = np.empty(len(rows), self.dtype) if out is None else out
         if not len(rows):
             return taken
         if rows.min() < self.first_row or rows.max() >= self.next_row:
@@ -196,7 +196,7 @@ class RowStore:
         offsets &= _SEGMENT - 1
         for segment in np.unique(segments).tolist():
             selected = np.flatnonzero(segments == segment)
-            targets = selected if at is None else at[selected]
+            targets = selected if positions is None else positions[selected]
             as_bytes(taken)[targets] = as_bytes(self._segments[segment].signatures)[offsets[selected]]
         return taken
 

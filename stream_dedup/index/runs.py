@@ -70,27 +70,22 @@ class PackedRun(Struct, name="run"):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Sorted tables over the rows `base <= row < end`, of which it holds `rows`: not those that were dead at a merge.
-
-    The tables lie one after the other in each array. `starts` (T + 1,) int64: table t has the entries starts[t] to
-    starts[t + 1] - 1, one for each key that a row has in it. `keys` uint32: ascending in each table, never 0; `offsets`
-    uint32: row - base, ascending within equal keys, repeated if a row has the key in two columns; `directory` uint32:
-    2^p + 1 for each table, p by `directory_bits`: number i is the first position in the table whose key's top p bits
-    are at least i. `newest` is an upper bound of the rows' times.
-    """
+    """Sorted tables over the rows `base <= row < end`. The T tables lie one after the other in each array."""
 
     base: int
     end: int
-    rows: int
+    rows: int  # how many of these it holds: not those that were dead at a merge
+    # (T + 1,): table t has the entries starts[t] to starts[t + 1] - 1, one for each key that a row has in it
     starts: Rows
-    keys: Keys
-    offsets: NDArray[np.uint32]
+    keys: Keys  # uint32, ascending in each table, never 0
+    offsets: NDArray[np.uint32]  # row - base, ascending within equal keys; repeated if a row has the key in two columns
+    # 2^p + 1 for each table (`directory_bits`): number i is where keys begin whose top p bits are at least i
     directory: NDArray[np.uint32]
-    newest: int
+    newest: int  # an upper bound of the rows' times
 
     @cached_property
     def packed(self) -> PackedRun:
-        """For the core."""
+        """The run as the core reads it."""
         arrays = {"starts": self.starts, "keys": self.keys, "offsets": self.offsets, "directory": self.directory}
         return PackedRun(base=self.base, end=self.end, tables=len(self.starts) - 1, **arrays)
 
@@ -168,7 +163,7 @@ _Arrays: TypeAlias = tuple[Rows, Keys, NDArray[np.uint32], NDArray[np.uint32]]  
 
 
 def _arrays(entries: int, tables: int) -> _Arrays:
-    """Room for a run of at most this number of entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
+    """Make room for a run of at most this many entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
     keys, offsets = np.empty(entries, np.uint32), np.empty(entries, np.uint32)
     return np.empty(tables + 1, np.int64), keys, offsets, np.empty(entries // 4 + 3 * tables, np.uint32)
 

@@ -79,17 +79,13 @@ def format_of(path: str | Path) -> FileFormat:
 
 
 class Line(NamedTuple):
-    """One line. The numbers of its input and of the line become the item's partition and offset.
+    """One line."""
 
-    For a row of a table, `value` is its JSON object and `source_row` the row as it was read. `fault` says what is
-    wrong with the line.
-    """
-
-    value: bytes
-    input: int
-    number: int
-    source_row: SourceRow | None = None
-    fault: BadItem | None = None
+    value: bytes  # for a row of a table its JSON object
+    input: int  # the number of its input, which becomes the item's partition
+    number: int  # of the line, which becomes the item's offset
+    source_row: SourceRow | None = None  # for a row of a table the row as it was read
+    fault: BadItem | None = None  # what is wrong with the line
 
     @property
     def is_cut(self) -> bool:
@@ -98,7 +94,7 @@ class Line(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The bytes of the line."""
         return len(self.value)
 
 
@@ -124,19 +120,18 @@ _START = Position()
 class LineReader:
     """Iterates over the lines that hold items, behind `start`.
 
-    `file_format` overrides what the names say. Input i has the number `first_number` + i in the lines. `on_header`
-    receives the header line of each table. `query`: [item] query. Raises InputError if the only input cannot be opened,
-    read or unpacked (one of several is a bad item), or if the skipped lines are not the former ones.
+    Raises InputError if the only input cannot be opened, read or unpacked (one of several is a bad item), or if the
+    skipped lines are not the former ones.
     """
 
     inputs: Sequence[str]
-    file_format: FileFormat | None = None
+    file_format: FileFormat | None = None  # overrides what the names of the inputs say
     start: Position = _START
     _: KW_ONLY
-    first_number: int = 0
-    on_header: Callable[[Line], None] = lambda _: None
+    first_number: int = 0  # the number of the first input in its lines
+    on_header: Callable[[Line], None] = lambda _: None  # receives the header line of each table
     most: int = LARGEST_RECORD
-    query: str | None = None
+    query: str | None = None  # [item] query
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
@@ -281,7 +276,7 @@ class LineReader:
 
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[BinaryIO, bytes]]:
-    """An input and its first bytes, to which a pipe cannot seek back."""
+    """Open an input; yield it and its first bytes, to which a pipe cannot seek back."""
     try:
         file: BinaryIO = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed below
         head = file.read(_HEAD_BYTES)

@@ -93,7 +93,7 @@ class Input(NamedTuple):
     def lines(self) -> Iterator[bytes]:
         """Split the chunks into lines; a line that is too large comes as a `CutLine`.
 
-        In linear time even if a line spans thousands of chunks.
+        This takes linear time even if a line spans thousands of chunks.
         """
         parts, size, quotes = list[bytes](), 0, 0
         for chunk in self.chunks:

@@ -35,9 +35,9 @@ MAX_ID_BYTES = 4096
 # a topic's own default, 1,048,588, does.
 BATCH_BYTES = 960 * 2**10
 
-# What a poll takes of one partition.
+# The most bytes that a poll takes of one partition.
 _FETCH_BYTES = 16 * 2**20
-# The same with [item] time = "published": some 16 articles of 4 KB, or a batch of the producer. The partitions of a
+# Its bound with [item] time = "published": some 16 articles of 4 KB, or a batch of the producer. The partitions of a
 # backfill are read in turn; with more from each, copies would come when their originals in another one have left the
 # window.
 _BACKFILL_FETCH_BYTES = 2**16

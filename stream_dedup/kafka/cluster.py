@@ -42,16 +42,15 @@ class Wait(StrEnum):
 
 @dataclass(slots=True)
 class Look:
-    """`topics`: those of the five that exist. `committed`: input partition -> the group's offset, and the note beside
-    it. `waits`: what is missing, in a sentence. `held`: (input partition, offset) from which on an open transaction
-    holds the partition -> a sentence. `ends`: input partition -> where the records end that can be read.
-    """
+    """What one look at the cluster has found."""
 
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, Topic]  # those of the five that exist, by name
+    # input partition -> the group's offset and its metadata
     committed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    waits: dict[Wait, str] = field(default_factory=dict)
+    waits: dict[Wait, str] = field(default_factory=dict)  # what is missing, in a sentence
+    # (input partition, first offset that an open transaction holds back) -> a sentence about it
     held: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    ends: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)  # input partition -> the end of the records that can be read
 
 
 def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:
@@ -61,8 +60,9 @@ def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:
 
 
 def look(settings: Settings, transactional_ids: Iterable[str], kept: KeptAdministrator) -> Look:
-    """Ask for all of it. `transactional_ids`: of the tasks that are not open. Raises a StreamError if that fails, also
-    for a missing right, which says nothing about waiting.
+    """Look at topics, group and transactions. `transactional_ids`: those of the tasks that are not open.
+
+    Raises a StreamError if that fails, also for a missing right, which says nothing about waiting.
     """
     with kept.open() as admin:
         seen = Look(as_they_are(admin, topic_names(settings)))

@@ -186,7 +186,7 @@ class RecentBrokers:
         }
 
 
-# Of this process. The client makes its connections itself, so there is no other way from them to the worker.
+# One for the process: the client makes its connections itself, so there is no other way from them to the worker.
 DISTRUSTED = RecentBrokers()
 """The brokers whose certificate was refused, and why."""
 REACHED = RecentBrokers()

@@ -21,11 +21,11 @@ _HAS_MEMBERS = (kafka_errors.UnknownMemberIdError, kafka_errors.RebalanceInProgr
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`members`: client id and host. `offsets`: partition -> the committed offset (-1: none), and the end."""
+    """The consumer group as the brokers have it."""
 
     state: str
-    members: list[tuple[str, str]]
-    offsets: dict[int, tuple[int, int]]
+    members: list[tuple[str, str]]  # client id and host
+    offsets: dict[int, tuple[int, int]]  # partition -> the committed offset (-1: none), and the end
 
 
 def show(settings: Settings, runtime: Runtime = REAL) -> GroupView:
@@ -49,8 +49,8 @@ def set_offsets(
 ) -> dict[int, int]:
     """Set the group's offsets, of all partitions unless some are named; return them.
 
-    `to`: an offset, `earliest`, `latest`, `current`, or a time in ISO 8601, for the first record from then on. Offsets
-    that a person sets carry no note, so the next worker believes them (worker/resume.py).
+    `target`: an offset, `earliest`, `latest`, `current`, or a time in ISO 8601, for the first record from then on.
+    Offsets that a person sets carry no note, so the next worker believes them (worker/resume.py).
     """
     group = settings.kafka.group_id
     with administrator(settings, runtime) as admin:
@@ -80,7 +80,7 @@ class Reset:
 
 
 def reset(settings: Settings, target: str, *, confirmed: bool, runtime: Runtime = REAL) -> Reset:
-    """Empty what the worker wrote, forget what it remembers, and read the input from `to` on (see `set_offsets`).
+    """Empty what the worker wrote, forget what it remembers, and read the input from `target` on (`set_offsets`).
 
     Unless `confirmed` it changes nothing, and says what it would do. Killed half-way it can be run again: the offsets
     come first, so that no worker goes on behind an emptied changelog.

@@ -292,10 +292,10 @@ def _close(producer: Any) -> None:
 def _raise_failure(sent: Sequence[RecordBatch]) -> None:
     """Raise what the broker or the client has answered to these records, unless all is well.
 
-    `Refused`, of all records that the broker refuses by name. If it refuses a batch as a whole, a failure that lasts,
-    with the records of the batch: they have the very same error, so an error names a record only if no other record
-    has it. Batches without an outcome of their own do not count: when the broker refuses one batch, the client gives up
-    those behind it unseen, and the next try finds out about them.
+    It is `Refused`, with all records that the broker refuses by name. If the broker refuses a batch as a whole, it is a
+    failure that lasts, with the records of the batch: they have the very same error, so an error names a record only if
+    no other record has it. Batches without an outcome of their own do not count: when the broker refuses one batch, the
+    client gives up those behind it unseen, and the next try finds out about them.
     """
     failures = [failure for batch in sent if batch.has_own_outcome for failure in batch.failures()]
     if not failures:

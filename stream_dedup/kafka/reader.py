@@ -35,7 +35,7 @@ _ANSWER_MS = 10_000
 
 
 class _Reader:
-    """Use it in a `with`. `most_of_record`: as of `make_consumer`.
+    """What both readers share. Use them in a `with`. `most_of_record`: see `fetch.install`.
 
     Raises TopicError for a missing topic, StreamError where Kafka cannot be read.
     """

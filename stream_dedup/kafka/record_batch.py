@@ -44,32 +44,28 @@ _OVERHEAD = HEADER_BYTES + RECORD_OVERHEAD + 3 * _VARINT_BYTES
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A record that was read: the fields of kafka-python's ConsumerRecord that we use, by the same names.
-
-    `timestamp` is in ms since 1970. Bytes of a header's name that are not UTF-8 are escaped (`ESCAPED`). `cut`: the
-    bytes of a record that was too large to be read, `HEADER_COST` included; its value and headers are missing.
-    """
+    """A record that was read: the fields of kafka-python's ConsumerRecord that we use, by the same names."""
 
     topic: str
     partition: int
     offset: int
-    timestamp: int
+    timestamp: int  # ms since 1970
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-    cut: int = 0
+    headers: Sequence[tuple[str, bytes | None]]  # bytes of a name that are not UTF-8 are escaped (`ESCAPED`)
+    cut: int = 0  # bytes, `HEADER_COST` included, of a record too large to be read, without value and headers
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A record to produce. `source`: index in the batch of the input record it comes from; -1: none."""
+    """A record to produce."""
 
     topic: str
     partition: int
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
-    timestamp: int | None
-    source: int = -1
+    timestamp: int | None  # ms since 1970; None: the time of packing
+    source: int = -1  # the index in the batch of the input record that it comes from; -1: none
 
 
 def content_bytes(record: Any) -> int:

@@ -50,16 +50,14 @@ _TIME_LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """An existing topic. `id`: one that is deleted and created anew has another. `leaderless`: the partitions that no
-    broker leads. `replicas`: the fewest of a partition. `brokers`: of the cluster; 0 in both: unknown.
-    """
+    """An existing topic."""
 
     partitions: int
     config: Mapping[str, str]
-    id: str = ""
-    leaderless: tuple[int, ...] = ()
-    replicas: int = 0
-    brokers: int = 0
+    id: str = ""  # a topic that is deleted and created anew has another one
+    leaderless: tuple[int, ...] = ()  # the partitions that no broker leads
+    replicas: int = 0  # of the partition with the fewest; 0: unknown
+    brokers: int = 0  # of the cluster; 0: unknown
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
@@ -76,14 +74,12 @@ class Topic:
 
 
 class _Rule(NamedTuple):
-    """`value`: of a new topic, and in the command that fixes another one. `holds`: whether a topic may stay as it is;
-    `problem`: what is wrong otherwise.
-    """
+    """A rule for one setting of a topic."""
 
     key: str
-    value: object
-    holds: Callable[[Topic], bool]
-    problem: str
+    value: object  # of a new topic, and in the command that corrects an existing one
+    holds: Callable[[Topic], bool]  # whether a topic may stay as it is
+    problem: str  # what is wrong if it may not
 
 
 def topic_names(settings: Settings) -> list[str]:

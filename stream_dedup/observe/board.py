@@ -26,7 +26,7 @@ _ERRORS = 10
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
 
 WIDTH, HEIGHT = 360, 90
-"""Of a chart, in the units of its paths."""
+"""The size of a chart, in the units of its SVG paths."""
 _MARGIN = 4  # above the highest bar
 
 

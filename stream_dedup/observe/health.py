@@ -45,17 +45,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """The status, since when (seconds since 1970), and the reason if known.
-
-    `worked`: the worker has been ok before. `alive`: it is not stuck. `some_work`: only some brokers cause trouble.
-    """
+    """The worker's health at a moment."""
 
     status: Status
-    since: float
-    reason: str = ""
-    worked: bool = True
-    alive: bool = True
-    some_work: bool = False
+    since: float  # seconds since 1970
+    reason: str = ""  # if known
+    worked: bool = True  # the worker has been ok before
+    alive: bool = True  # the process is not stuck
+    some_work: bool = False  # only some brokers cause trouble
 
     @property
     def healthy(self) -> bool:
