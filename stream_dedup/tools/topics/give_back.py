@@ -97,7 +97,7 @@ def _id_of(record: Any) -> str | None:
 
 
 def decision_of(record: Any) -> dict[str, Any] | None:
-    """The decision in our header; other programs may have written to the topic, too."""
+    """Return the decision in our header; other programs may have written to the topic, too."""
     value = next((value for name, value in reversed(record.headers) if name == EVIDENCE), None)
     try:
         return msgspec.json.decode(value or b"", type=dict[str, Any])
