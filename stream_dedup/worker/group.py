@@ -1,7 +1,7 @@
 """This process as a member of the consumer group: kafka-python's consumer, its calls bounded, its errors translated.
 
 The client calls the rebalance listener (`Changes`) on its I/O thread, which also sends heartbeats (P6). So the listener
-only takes notes, on which the worker acts after the poll. The one exception: it pauses a new partition at once, at a
+only records changes; the worker acts on them after the poll. The one exception: it pauses a new partition at once, at a
 placeholder position. Otherwise the same poll would fetch its committed offset before the former owner is fenced, and
 could wait for that owner's transaction. Calls that cannot block (`pause`, `ends`) are not bounded.
 

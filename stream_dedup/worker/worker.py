@@ -89,7 +89,7 @@ class Worker:
         self._context = WorkerContext(settings, self._observer, runtime, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
-        self._membership: Any = None  # noted right after the last poll (P4)
+        self._membership: Any = None  # as it was right after the last poll (P4)
         self._next_position_commit = 0.0  # monotonic seconds
         self._applied_change = -1  # the group's count of changes when the assignment was last applied
         self._reported_change = -1  # and when it was last reported
