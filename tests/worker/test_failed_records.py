@@ -64,7 +64,7 @@ def work(failed: FailedRecords, some: Sequence[Any], fails: Fails, most: int) ->
 )
 def test_what_is_reported(failures: list[tuple[list[Any], TransactionFailed]], message: str | None) -> None:
     failed = FailedRecords()
-    reports = [failed.failed(*one) for one in failures]
+    reports = [failed.failed(*failure) for failure in failures]
     last = [report for report in reports if report is not None][-1:]
     assert [is_new for _, is_new in last] == ([] if message is None else [bool(message)])
     assert all(message in text for text, _ in last if message)
