@@ -64,8 +64,10 @@ class Incoming(Observer):
         self._logged: set[str] = set()  # kinds of warnings that were logged
 
     def latest(self) -> tuple[float, Summary] | None:
-        """Return the beginning and the summary of this hour, or of the last one while this has few items; None: no
-        input."""
+        """Return when this hour's survey began, and its summary; those of the last one while this has few items.
+
+        None: there was no input.
+        """
         with self._lock:
             if not self._surveys:
                 return None

@@ -56,8 +56,6 @@ _BROKEN = (
     httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol,
     ValueError,  # a host that is no name
 )  # fmt: skip
-# The client logs each URL, credentials included.
-logging.getLogger("httpx").setLevel(logging.WARNING)
 _LISTED = "stream_dedup.listed"  # the extension of a request for the host and port of a listed URL, in its poll
 _WEB = {"http": 80, "https": 443}
 # Addresses of a name that are tried, IPv6 and IPv4 in turn; each gets its share of the time to connect.
@@ -85,6 +83,7 @@ class Fetcher:
     """
 
     def __init__(self, connections: int, settings: FeedsSettings, seconds: float = _SECONDS) -> None:
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each URL, credentials included
         self._seconds = seconds
         self._hosts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._client = httpx.AsyncClient(
