@@ -21,11 +21,11 @@ _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class Registered(NamedTuple):
-    """A schema as it was registered. `kind`: AVRO, JSON or PROTOBUF. `references`: each import, and its schema's id."""
+    """A schema as it was registered."""
 
-    kind: str
+    kind: str  # AVRO, JSON or PROTOBUF
     text: str
-    references: Sequence[tuple[str, int]]
+    references: Sequence[tuple[str, int]]  # each import, and the id of its schema
 
 
 class RegistryClient:

@@ -63,16 +63,12 @@ INTERVALS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShingleSets:
-    """n sets. Set i has `sizes[i]` members. Those that it shares with other sets are `ranks[bounds[i]:bounds[i + 1]]`.
+    """n sets. Set i has `sizes[i]` members; `ranks[bounds[i]:bounds[i + 1]]` are those that other sets have, too."""
 
-    ranks: (m,) int32, ascending within a set. bounds: (n + 1,) int64. sizes: (n,) int64. shared: the number of distinct
-    shingles in two or more sets; all ranks are below it.
-    """
-
-    ranks: NDArray[np.int32]
-    bounds: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    shared: int
+    ranks: NDArray[np.int32]  # (m,), ascending within a set
+    bounds: NDArray[np.int64]  # (n + 1,)
+    sizes: NDArray[np.int64]  # (n,)
+    shared: int  # the number of distinct shingles in two or more sets; all ranks are below it
 
     def __len__(self) -> int:
         return len(self.sizes)

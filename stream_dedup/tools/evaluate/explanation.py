@@ -75,15 +75,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Counts of the second item's article, and of what is new in it by the first item's stored filter of words.
-
-    sentences: words in mostly new sentences. numbers: figures in the prose.
-    """
+    """Counts of the second item's article, and of what is new in it by the first item's stored filter of words."""
 
     words: int
     new_words: int
-    sentences: int
-    numbers: int
+    sentences: int  # words in mostly new sentences
+    numbers: int  # figures in the prose
     new_numbers: int
 
 

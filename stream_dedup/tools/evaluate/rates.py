@@ -223,18 +223,13 @@ class NoveltyReport:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the labels recommend. pairs: the number of those with a novelty; `with_new` of them have something new.
+    """What the labels recommend."""
 
-    novelty: the recommended value, one with a name or the present one; None if there are too few labels. reason: why
-    there is no value, or why it is the default. rates: missed and repeated at the named values of `decision.novelty`
-    and at the present one.
-    """
-
-    pairs: int
-    with_new: int
-    novelty: float | None
-    reason: str
-    rates: dict[float, Rates]
+    pairs: int  # those with a novelty
+    with_new: int  # those of them that have something new
+    novelty: float | None  # the recommended value, one with a name or the present one; None if there are too few labels
+    reason: str  # why there is no value, or why it is the default
+    rates: dict[float, Rates]  # missed and repeated at the named values of `decision.novelty`, and at the present one
 
     def remark(self) -> str:
         """Return the recommendation as a sentence; plain text."""

@@ -190,12 +190,12 @@ class _Decision(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The drawn pairs. `corpus`: the records of their items, in order. `lost`: decisions whose original is gone."""
+    """What was drawn."""
 
     pairs: list[Pair]
-    corpus: list[bytes]
-    decisions: int
-    lost: int
+    corpus: list[bytes]  # the records of the pairs' items, in order
+    decisions: int  # how many were seen
+    lost: int  # decisions whose original is gone
 
 
 def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambda seen: None) -> Found:

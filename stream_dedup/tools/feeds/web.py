@@ -67,12 +67,12 @@ Address = IPv4Address | IPv6Address
 
 
 class Answer(NamedTuple):
-    """What a server answered. `url`: the address, or its new one after a permanent move. `charset`: the header's."""
+    """What a server answered."""
 
     status: int
-    url: str
+    url: str  # the address, or its new one after a permanent move
     headers: Mapping[str, str]
-    charset: str = ""
+    charset: str = ""  # the header's
     body: bytes = b""
 
 

@@ -50,12 +50,12 @@ _MAX_WAITING = 5000
 
 @dataclass(frozen=True, slots=True)
 class MigrationProgress:
-    """How far a migration is: its phase (fill, wait, complete, done), records read, records in all, originals."""
+    """How far a migration is."""
 
-    phase: str
-    read: int
-    total: int
-    remembered: int
+    phase: str  # fill, wait, complete or done
+    read: int  # records so far
+    total: int  # records in all
+    remembered: int  # originals
 
 
 @dataclass(slots=True)

@@ -61,13 +61,13 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An item that would be held back, and the original it repeats. `reason` is for a person; `doubt`: its novelty."""
+    """An item that would be held back, and the original it repeats."""
 
     original: Headline
     held_back: Headline
     stage: Stage
-    reason: str
-    doubt: float
+    reason: str  # for a person
+    doubt: float  # its novelty
 
 
 @dataclass(frozen=True, slots=True)
