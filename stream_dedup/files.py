@@ -43,12 +43,12 @@ def new_file(path: Path) -> tuple[Path, BinaryIO]:
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     file = open_locked(new, os.O_CREAT | os.O_EXCL)
     try:
-        ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
-        for other in path.parent.iterdir():
-            if ours.fullmatch(other.name) and other != new:
+        abandoned = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
+        for sibling in path.parent.iterdir():
+            if abandoned.fullmatch(sibling.name) and sibling != new:
                 with suppress(OSError):  # another user's, or a link
-                    open_locked(other, 0, path).close()
-                    other.unlink()
+                    open_locked(sibling, 0, path).close()
+                    sibling.unlink()
     except BaseException:
         new.unlink(missing_ok=True)
         file.close()

@@ -424,10 +424,10 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
     def _warn_of_expired(self, expired: int, path: str | os.PathLike[str]) -> None:
         if not expired:
             return
-        length, most = self.settings.window.length_ms, self._core.max_originals
-        why = f"more than window.max_originals ({most:,}) came" if self.evicted else "they are older than the window"
+        length, limit = self.settings.window.length_ms, self._core.max_originals
+        cause = f"more than window.max_originals ({limit:,}) came" if self.evicted else "they are older than the window"
         warn(
-            f"{path}: {counted(expired, 'original')} that passed have expired: {why}, {span(length)} back to "
+            f"{path}: {counted(expired, 'original')} that passed have expired: {cause}, {span(length)} back to "
             f"{moment(self._core.watermark - length)}. {counted(self._remembered, 'original')} are remembered; "
             "copies of what has expired pass again. To remember longer, begin anew with Deduplicator(window=...)"
         )

@@ -101,7 +101,7 @@ def batches(items: Iterator[Given], size: int) -> Iterator[list[Given]]:
 
 
 async def async_batches(items: AsyncIterable[Given], size: int) -> AsyncGenerator[list[Given], None]:
-    """Do what `_batches` does, for an asynchronous source."""
+    """Do what `batches` does, for an asynchronous source."""
     if not isinstance(items, AsyncIterable):
         raise UsageError(f"{type(items).__name__} is no asynchronous iterable; for any other use `filter`")
     batch: list[Given] = []

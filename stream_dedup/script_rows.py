@@ -119,8 +119,8 @@ def refuse_unreadable(rows: Sequence[Mapping[str, Any]], read: Sequence[Item | T
 def verdict_columns(verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
     """Return the columns that `filter_frame` adds."""
     return {
-        "verdict": [str(each.kind) for each in verdicts],
-        "original": [each.original.id if each.original else None for each in verdicts],
-        "story": [each.story or None for each in verdicts],
-        "novelty": [each.evidence.novelty if each.evidence else None for each in verdicts],
+        "verdict": [str(verdict.kind) for verdict in verdicts],
+        "original": [verdict.original.id if verdict.original else None for verdict in verdicts],
+        "story": [verdict.story or None for verdict in verdicts],
+        "novelty": [verdict.evidence.novelty if verdict.evidence else None for verdict in verdicts],
     }

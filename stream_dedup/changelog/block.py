@@ -50,22 +50,18 @@ TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrat
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """The content of a frame: the arrays and lists of a `Delta`, which says what may be empty.
-
-    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8. Earlier releases do not write
-    `stories`, and skip them.
-    """
+    """The content of a frame: the arrays and lists of a `Delta`, which says what may be empty."""
 
     signatures: memoryview
-    keys: memoryview
-    ids: list[bytes]
+    keys: memoryview  # transposed, so that the keys of a table are adjacent
+    ids: list[bytes]  # UTF-8
     bodies: list[bytes]
     passages: memoryview
     passage_counts: memoryview
     arrivals: memoryview
     clocks: memoryview
     forgotten: memoryview
-    stories: list[bytes] = []
+    stories: list[bytes] = []  # earlier releases do not write them, and skip them
 
 
 _ARRAYS: dict[str, Any] = {
@@ -75,15 +71,15 @@ _ARRAYS: dict[str, Any] = {
 
 
 class Head(NamedTuple):
-    """The header of an intact block; `tables` is T, times in ms, `content_bytes` before compression."""
+    """The header of an intact block."""
 
-    tables: int
+    tables: int  # T
     scheme: int
     additions: int
     forgotten: int
-    watermark: int
-    elapsed: int
-    content_bytes: int
+    watermark: int  # ms
+    elapsed: int  # ms
+    content_bytes: int  # before compression
 
 
 def encode(delta: Delta, scheme_id: int) -> bytes:
@@ -160,7 +156,7 @@ def unpack_frame(frame: bytes, size: int, most: int) -> bytes:
 
 
 def block_digest(head: bytes, frame: bytes) -> bytes:
-    """Checksum of a block: xxh3-128 of its header, before the checksum, and of its frame."""
+    """Return the checksum of a block: xxh3-128 of its header, before the checksum, and of its frame."""
     state = xxhash.xxh3_128(head)
     state.update(frame)
     return state.digest()
@@ -225,12 +221,12 @@ def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
 
 
 def size_of(delta: Delta) -> int:
-    """The bytes of a delta's block before compression. O(rows)."""
+    """Return the bytes of a delta's block before compression. O(rows)."""
     return int(_row_bytes(delta).sum()) + _other_bytes(delta)
 
 
 def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
-    """The ids to forget, `rows` rows later."""
+    """Return the ids to forget with the positions that they have `rows` rows later."""
     moved = forgotten.astype(FORGOTTEN)
     moved["before"] = moved["before"].astype(np.int64) + rows
     return moved
@@ -248,12 +244,12 @@ def _bounds(delta: Delta, limit: int) -> list[int]:
 
 
 def _other_bytes(delta: Delta) -> int:
-    """The bytes of forgotten ids and clocks."""
+    """Return the bytes of forgotten ids and clocks."""
     return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
 
 
 def _row_bytes(delta: Delta) -> NDArray[np.int64]:
-    """The bytes of each row."""
+    """Return the bytes of each row."""
     fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + delta.arrivals.itemsize
     sizes = np.full(len(delta), fixed, np.int64)
     # A string is preceded by its length.

@@ -42,16 +42,12 @@ class ChangelogEntry(NamedTuple):
 
 
 class BuilderSnapshot(NamedTuple):
-    """The state of an `EntryBuilder`; each change replaces it.
+    """The state of an `EntryBuilder`; each change replaces it."""
 
-    `next`: the number of the next entry, 0 if not known yet; `last`: the last number in use; `merged_to`: entries up to
-    this number are merged, or have expired; `waiting`: the blocks that wait to be merged.
-    """
-
-    next: int = 0
-    last: int = 0
-    merged_to: int = 0
-    waiting: "tuple[_Waiting, ...]" = ()
+    next: int = 0  # the number of the next entry; 0: not known yet
+    last: int = 0  # the last number in use
+    merged_to: int = 0  # entries up to this number are merged, or have expired
+    waiting: "tuple[_Waiting, ...]" = ()  # the blocks that wait to be merged
 
 
 class _Waiting(NamedTuple):
@@ -110,7 +106,7 @@ class EntryBuilder:
         )
 
     def build(self, delta: Delta) -> list[ChangelogEntry]:
-        """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
+        """Build the entries of the next delta, for one transaction. O(bytes), with the waiting blocks if it merges.
 
         An entry has at most about `ENTRY_BYTES`. Also an empty delta has one, since the watermark counts too.
         """
@@ -136,7 +132,7 @@ class EntryBuilder:
         return entries
 
     def _is_full(self, delta: Delta) -> bool:
-        """Whether a merged block of the waiting deltas and this one would be too large."""
+        """Return whether a merged block of the waiting deltas and this one would be too large."""
         waiting = self.state.waiting
         return (
             len(waiting) >= MAX_BLOCKS

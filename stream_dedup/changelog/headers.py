@@ -50,7 +50,7 @@ class IndexPartitions(NamedTuple):
 
 
 def index_partitions(topic: str, index: int) -> IndexPartitions:
-    """The partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
+    """Return the partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
 
     >>> [one.partition for one in index_partitions("news.dedup-changelog", 3)]
     [6, 7]
@@ -75,7 +75,7 @@ class SequenceRange(NamedTuple):
 
     @staticmethod
     def parse(value: bytes) -> "SequenceRange":
-        """Raises CorruptBlock for a value that `header` cannot have written."""
+        """Read the value of a header. Raises CorruptBlock for one that `header` cannot have written."""
         first, dash, last = value.partition(b"-")
         is_written = dash and first.isdigit() and last.isdigit() and len(first) <= _DIGITS >= len(last)
         if not is_written or not 0 < int(first) <= int(last):
@@ -109,12 +109,12 @@ class MigrationCheckpoint(msgspec.Struct, frozen=True):
 
 
 def offsets_header(offsets: Mapping[int, int]) -> Header:
-    """The header of the next offset to read of each input partition."""
+    """Return the header of the next offset to read of each input partition."""
     return OFFSETS_HEADER, msgspec.json.encode(offsets)
 
 
 def blocks_header(offset: int, topic_id: str = "") -> Header:
-    """The header of a merged block: where the blocks begin that are not merged, in the topic with this id."""
+    """Return the header of a merged block: where the blocks begin that are not merged, in the topic with this id."""
     return BLOCKS_HEADER, f"{offset} {topic_id}".rstrip().encode()
 
 
@@ -133,9 +133,9 @@ class RestoreResult:
         self.blocks += 1
         values = dict(headers)
         if SUMMARY_HEADER in values:
-            before, self.task_summary = self.task_summary, _parse(values, SUMMARY_HEADER, TaskSummary)
-            now = self.task_summary
-            if before is not None and (before.topic, before.topic_id) != (now.topic, now.topic_id):
+            former, self.task_summary = self.task_summary, _parse(values, SUMMARY_HEADER, TaskSummary)
+            summary = self.task_summary
+            if former is not None and (former.topic, former.topic_id) != (summary.topic, summary.topic_id):
                 self.offsets.clear()  # they belong to another topic
         if OFFSETS_HEADER in values:
             self.offsets |= _parse(values, OFFSETS_HEADER, dict[int, int])
@@ -144,7 +144,7 @@ class RestoreResult:
 
 
 def is_block(record: Any) -> bool:
-    """Whether a worker wrote this changelog record: it begins like a block, or has a block's sequence numbers.
+    """Return whether a worker wrote this changelog record: it begins like a block, or has a block's sequence numbers.
 
     The key says nothing, because another program may use our key, too.
     """
@@ -154,12 +154,12 @@ def is_block(record: Any) -> bool:
 
 
 def span_of(record: Any) -> SequenceRange:
-    """The record's sequence numbers. Raises CorruptBlock."""
+    """Return the record's sequence numbers. Raises CorruptBlock."""
     return SequenceRange.parse(_header(record, SEQUENCE_HEADER))
 
 
 def blocks_start(record: Any, topic_id: str = "") -> int:
-    """The offset of the first block that no merged block up to this one repeats, in the topic with this id.
+    """Return the offset of the first block that no merged block up to this one repeats, in the topic with this id.
 
     It is 0, the beginning, if the merged block was written to another topic. Raises CorruptBlock.
     """

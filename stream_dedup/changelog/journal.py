@@ -97,8 +97,8 @@ class Journal:
             yield MAGIC
             for start, end in spans:
                 source.seek(start)
-                for at in range(start, end, _COPY_BYTES):
-                    yield source.read(min(_COPY_BYTES, end - at))
+                for offset in range(start, end, _COPY_BYTES):
+                    yield source.read(min(_COPY_BYTES, end - offset))
 
         with self._path.open("rb") as source:
             self.size = replace_file(self._path, content(source))
@@ -131,40 +131,40 @@ def read_entries(path: Path) -> Iterator[Entry]:
 
 
 def packed(record: bytes, block: bytes) -> bytes:
-    """The bytes of an entry."""
+    """Return the bytes of an entry."""
     head = _HEAD.pack(_ENTRY, len(record), len(block), xxhash.xxh3_128_digest(record + block))
     return head + xxhash.xxh3_64_digest(head) + record + block
 
 
 def _intact_entries(file: BinaryIO, path: Path) -> Iterator[Entry]:
-    """The entries up to the end of the file or its torn tail. Raises CorruptBlock for damage before the last one."""
+    """Yield the entries up to the end of the file or its torn tail. Raises CorruptBlock for other damage."""
     size = os.fstat(file.fileno()).st_size
     if file.read(len(MAGIC)) != MAGIC:
         raise CorruptBlock(f"{path} was not written by `save` or `filter --state`; {_CURE}")
-    at = len(MAGIC)
-    while at < size:
+    offset = len(MAGIC)
+    while offset < size:
         head = file.read(_HEAD_BYTES)
         if not _is_head(head):
-            if _has_entry_after(file, at):
-                raise _damage(path, at, "head of an entry")
+            if _has_entry_after(file, offset):
+                raise _damage(path, offset, "head of an entry")
             return
         _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
-        end = at + _HEAD_BYTES + record_bytes + block_bytes
+        end = offset + _HEAD_BYTES + record_bytes + block_bytes
         if end > size:
             return
         content = file.read(record_bytes + block_bytes)
         if xxhash.xxh3_128_digest(content) != digest:
             if end < size:  # a later append began only after this entry was on disk
-                raise _damage(path, at, "content of an entry")
+                raise _damage(path, offset, "content of an entry")
             return
-        yield Entry(at, end, content[:record_bytes], content[record_bytes:])
-        at = end
+        yield Entry(offset, end, content[:record_bytes], content[record_bytes:])
+        offset = end
 
 
-def _has_entry_after(file: BinaryIO, at: int) -> bool:
+def _has_entry_after(file: BinaryIO, offset: int) -> bool:
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        while (at := whole.find(_ENTRY, at + 1)) >= 0:
-            if _is_head(whole[at : at + _HEAD_BYTES]):
+        while (offset := whole.find(_ENTRY, offset + 1)) >= 0:
+            if _is_head(whole[offset : offset + _HEAD_BYTES]):
                 return True
     return False
 
@@ -173,8 +173,8 @@ def _is_head(head: bytes) -> bool:
     return head[:4] == _ENTRY and head[_HEAD.size :] == xxhash.xxh3_64_digest(head[: _HEAD.size])
 
 
-def _damage(path: Path, at: int, part: str) -> CorruptBlock:
+def _damage(path: Path, offset: int, part: str) -> CorruptBlock:
     return CorruptBlock(
-        f"{path}, byte {at}: the {part} does not match its checksum: it was changed or cut after it was written; "
+        f"{path}, byte {offset}: the {part} does not match its checksum: it was changed or cut after it was written; "
         f"{_CURE}"
     )

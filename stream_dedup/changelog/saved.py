@@ -43,13 +43,13 @@ _BLOCK_BYTES = 2**24
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The first record. `settings`: the tables of JUDGING; `expired` and `nameless` are counts of script.py."""
+    """The first record of a saved state."""
 
     version: int
     scheme: str
-    settings: dict[str, dict[str, Any]]
-    expired: int = 0
-    nameless: int = 0
+    settings: dict[str, dict[str, Any]]  # the tables of JUDGING
+    expired: int = 0  # a count of script.py
+    nameless: int = 0  # a count of script.py
 
 
 def save(dedup: Deduplicator, path: Path, expired: int = 0, nameless: int = 0) -> int:
@@ -64,7 +64,7 @@ def save(dedup: Deduplicator, path: Path, expired: int = 0, nameless: int = 0) -
 
 
 def settings_of(path: Path, overrides: Mapping[str, dict[str, Any]]) -> Settings:
-    """The settings of the saved Deduplicator, changed by `overrides`; other tables are those of `load_settings()`.
+    """Return the settings of the saved Deduplicator, changed by `overrides`; others come from `load_settings()`.
 
     Raises ConfigError if they name a file: its author could have any other file read.
     """
@@ -119,7 +119,7 @@ def _entries(dedup: Deduplicator, expired: int, nameless: int) -> Iterator[tuple
 
 
 def _judging(settings: Settings) -> dict[str, dict[str, Any]]:
-    """The tables in the form of a settings file, without the salt, which is secret."""
+    """Return the tables in the form of a settings file, without the salt, which is secret."""
     tables: dict[str, dict[str, Any]] = settings.model_dump(
         include=set(JUDGING) - (set() if settings.sources.rules else {"sources"}),
         exclude={"fingerprint": {"salt", "salt_file"}},

@@ -71,7 +71,7 @@ def check_command(
         common.print_summary(console, summary)
         if query is not None:
             names = ("id", "title", "text", "source", "date")
-            rows = [[one_line(each)[:_WIDTH] for each in _shown(item)] for item in first]
+            rows = [[one_line(value)[:_WIDTH] for value in _shown(item)] for item in first]
             print_table(console, names, rows, "the first items that the query gives")
         console.print(Text(conclusion(summary)), soft_wrap=True)
     if summary.all_bad:
@@ -109,7 +109,12 @@ def _of_topic(settings: Settings, topic: str, items: int, first: list[Item]) -> 
     with TopicReader(settings) as reader:
         records = map(decoded, reader.all(topic, items))
         return _summarize(
-            settings, decode, records, first, is_record=True, place=lambda *at: "/".join(map(str, (topic, *at)))
+            settings,
+            decode,
+            records,
+            first,
+            is_record=True,
+            place=lambda *position: "/".join(map(str, (topic, *position))),
         )
 
 

@@ -102,7 +102,7 @@ class LazyGroup(TyperGroup):
 
 
 def _no_options() -> None:
-    """A callback; an app that has one is a group even with a single command."""
+    """Do nothing: an app that has a callback is a group even with a single command."""
 
 
 app = typer.Typer(
@@ -162,7 +162,7 @@ def exit_code(error: type[StreamDedupError]) -> int:
 
 
 def _is_shortage(error: BaseException | None) -> bool:
-    """Whether the system has refused memory or a thread, here or where the error comes from."""
+    """Return whether the system has refused memory or a thread, here or where the error comes from."""
     while error is not None:
         is_memory = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
         if is_memory or "can't start new thread" in str(error):
@@ -171,12 +171,12 @@ def _is_shortage(error: BaseException | None) -> bool:
     return False
 
 
-def _report_failure(what: str, error: BaseException | None, print_traceback: Callable[[], object]) -> None:
+def _report_failure(program: str, error: BaseException | None, print_traceback: Callable[[], object]) -> None:
     """Report an error that has no message for people: too little memory, or a bug."""
     if _is_shortage(error):
         _report_error(StreamDedupError(_NO_MEMORY.format(_restart(sys.argv[1:]))))
     elif logs.machine_readable():
-        log.critical("%s failed; this is a bug, please report it", what, exc_info=error)
+        log.critical("%s failed; this is a bug, please report it", program, exc_info=error)
     else:
         print_traceback()
 
@@ -193,7 +193,7 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Replace closed ones by /dev/null: the next file or socket would get the number, and what is printed."""
+    """Replace closed streams by /dev/null: the next file or socket would get the number, and what is printed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

@@ -63,6 +63,7 @@ def build(target: Path = LIBRARY, *options: str, command: list[str] | None = Non
     version = DOOR.read_text("utf-8").partition("\nVERSION = ")[2].partition("\n")[0]
     sources = sorted(path.name for path in FOLDER.glob("*.c"))
     with TemporaryDirectory(dir=target.parent, prefix="_core.") as name, ThreadPoolExecutor() as pool:
+
         def run(folder: str | Path, *arguments: str) -> None:
             whole = [*command, *FLAGS, f"-DSOURCES_VERSION={version}", *options, *arguments]
             # zig keeps a cache at home, also where HOME is not set.

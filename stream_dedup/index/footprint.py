@@ -116,12 +116,13 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
     def takes(originals: int) -> float:
         return MEMORY_SLACK * peak_bytes(originals, footprint(scheme, originals, body_bytes=body_bytes))
 
-    least, each = limit or fewest, "" if tasks == 1 else f" for each of {tasks} partitions"
-    if least and work + tasks * takes(least) > worker.memory:
+    smallest, share = limit or fewest, "" if tasks == 1 else f" for each of {tasks} partitions"
+    if smallest and work + tasks * takes(smallest) > worker.memory:
         raise ConfigError(
-            f"[window] max_originals = {least:,}{each} take up to {sized(tasks * takes(least))}, and the process with "
-            f"its batches {sized(work)}: more than [worker] memory = {sized(worker.memory)}. Raise memory, and the "
-            "container's limit with it; or lower max_originals, [worker] batch_bytes or max_record_bytes"
+            f"[window] max_originals = {smallest:,}{share} take up to {sized(tasks * takes(smallest))}, and the "
+            f"process with its batches {sized(work)}: more than [worker] memory = {sized(worker.memory)}. Raise "
+            "memory, and the container's limit with it; or lower max_originals, [worker] batch_bytes or "
+            "max_record_bytes"
         )
     # Half of what a table numbers: dead rows stay until they are half of it (runs.py).
     most = 2**31 // max(Counter(scheme.table_of).values())

@@ -49,15 +49,13 @@ _SWEEP_SHARE = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """Sizes and counters of the index. `crowded`: keys looked up that gave as many rows as `bucket_limit` allows;
-    `oldest`: the time of the first row, or None.
-    """
+    """Sizes and counters of the index."""
 
     runs: int
     bytes: int
     merge_seconds: float
-    crowded: int
-    oldest: int | None
+    crowded: int  # keys looked up that gave as many rows as `bucket_limit` allows
+    oldest: int | None  # the time of the first row
 
 
 class Found(NamedTuple):
@@ -69,14 +67,14 @@ class Found(NamedTuple):
     first: int
 
     def pairs(self) -> tuple[NDArray[np.int32], Rows, Rows]:
-        """The distinct pairs, (p,) each: items, rows, and the position of each pair's first word, plus the end."""
-        both = self.words >> ROW_SHIFT
-        distinct = np.ones(len(both), np.bool_)
-        np.not_equal(both[1:], both[:-1], out=distinct[1:])
+        """Return the distinct pairs, (p,) each: items, rows, and where each pair's words begin, plus the end."""
+        pairs = self.words >> ROW_SHIFT
+        distinct = np.ones(len(pairs), np.bool_)
+        np.not_equal(pairs[1:], pairs[:-1], out=distinct[1:])
         starts = np.flatnonzero(distinct)
-        both = both[starts]
-        rows = (both & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + self.first
-        return (both >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.words))
+        pairs = pairs[starts]
+        rows = (pairs & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + self.first
+        return (pairs >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.words))
 
 
 class HybridIndex:
@@ -162,7 +160,7 @@ class HybridIndex:
     def find(
         self, keys: Keys, windows: Windows, limit: int | None = None, hidden: NDArray[np.uint8] | None = None
     ) -> Found:
-        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has.
+        """Find pairs as `lookup` does, but by the items' windows, and with the columns whose keys the pairs share.
 
         hidden: 1 for each row from `first_row` on that counts for no item of this call.
         """
@@ -210,9 +208,9 @@ class HybridIndex:
 
         O(1), and O(rows) each time 1/64 of the rows are evicted.
         """
-        before = self._times.first
+        former_first = self._times.first
         first = self._times.drop(min(first, self._times.next_row))
-        self._dead += first - before
+        self._dead += first - former_first
         if self._dead > _SWEEP_SHARE * (self._times.next_row - first):
             self.catch_up()
             self._sweep(first)
@@ -263,7 +261,7 @@ class HybridIndex:
         self._tiers.close()
 
     def stats(self) -> IndexStats:
-        """Current sizes and counters; O(runs). Any thread may call it, and can see a merge half counted."""
+        """Return the present sizes and counters; O(runs). Any thread may call it, and can see a merge half counted."""
         runs, unsorted = list(self._tiers.runs), list(self._unsorted)
         fixed = self._recent.nbytes + self._times.nbytes
         return IndexStats(

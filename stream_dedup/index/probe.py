@@ -20,22 +20,21 @@ from stream_dedup.index.times import Windows
 
 
 class Nearness(NamedTuple):
-    """Which of the keys in C columns match.
+    """Which of the keys in C columns of T tables match.
 
-    `table_of` (C,) int64: the table of each column, ascending from 0; `first_columns` (T + 1,) int64: the first column
-    of each table, and C. `dont_care_bits` (C,) int64: the lower bits that may differ, 0 in an exact table;
-    `max_hamming`: in how many places. Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off.
-    Therefore one more bit may differ where the upper bits are all zero: recall stays exact.
+    Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
+    where the upper bits are all zero: recall stays exact.
     """
 
-    table_of: NDArray[np.int64]
-    first_columns: NDArray[np.int64]
-    dont_care_bits: NDArray[np.int64]
-    max_hamming: int
+    table_of: NDArray[np.int64]  # (C,): the table of each column, ascending from 0
+    first_columns: NDArray[np.int64]  # (T + 1,): the first column of each table, and C
+    dont_care_bits: NDArray[np.int64]  # (C,): the number of lower bits that may differ, 0 in an exact table
+    max_hamming: int  # in how many of these bits two keys may differ
 
     def buckets(self, keys: Keys) -> Keys:
-        """The keys (C, m) with all don't-care bits set: equal in columns of one table if two rows share a bucket.
-        0 stays 0.
+        """Set all don't-care bits of the keys (C, m), so that two rows share a bucket if their keys are equal.
+
+        The key 0, which means none, stays 0.
 
         >>> nearness_of([8], [0], 3).buckets(np.array([[0, 0x1234]], np.uint32)).tolist()
         [[0, 4863]]
@@ -46,7 +45,7 @@ class Nearness(NamedTuple):
         return np.where(keys, keys | mask[:, None], keys)
 
     def matches(self, a: Keys, b: Keys, first: int = 0) -> NDArray[np.bool_]:
-        """(n, c) whether each key of `a` matches one of `b` in its table; both are (n, c), from column `first` on.
+        """Return (n, c), whether keys of `a` match those of `b` in their table; both are (n, c), from column `first`.
 
         >>> near = nearness_of([8], [0, 1, 1], 1)
         >>> near.matches(np.array([[0x1234, 9, 8]], np.uint32), np.array([[0x1235, 8, 7]], np.uint32)).tolist()
@@ -63,24 +62,24 @@ ROW_SHIFT, ITEM_SHIFT = 12, 44
 
 
 def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamming: int) -> Nearness:
-    """The `Nearness` of columns of these tables. The first tables have these don't-care bits, the others are exact."""
-    of, tables = np.array(table_of, np.int64), table_of[-1] + 1
+    """Describe the columns of these tables. The first tables have these don't-care bits, the others are exact."""
+    columns, tables = np.array(table_of, np.int64), table_of[-1] + 1
     bits = np.array([*dont_care_bits, *[0] * (tables - len(dont_care_bits))], np.int64)
-    return Nearness(of, np.searchsorted(of, np.arange(tables + 1)), bits[of], max_hamming)
+    return Nearness(columns, np.searchsorted(columns, np.arange(tables + 1)), bits[columns], max_hamming)
 
 
 class Lookup(NamedTuple):
-    """A lookup for m items: `queries` (C, m) uint32, contiguous, 0 is no query. Row r counts for item i if r >= first
-    and its time, times[r - first], is visible in windows[i]. `budgets` (C, m) int32: the rows that each key may still
-    give, the newest first; updated. hidden: 1 for each row, from `first` on, that counts for no item.
+    """A lookup for m items.
+
+    Row r counts for item i if r >= first and its time, times[r - first], is visible in windows[i].
     """
 
-    queries: Keys
+    queries: Keys  # (C, m), contiguous; 0 is no query
     windows: Windows
     times: Rows
     first: int
-    budgets: NDArray[np.int32]
-    hidden: NDArray[np.uint8] | None = None
+    budgets: NDArray[np.int32]  # (C, m): how many rows each key may still give, the newest first; updated
+    hidden: NDArray[np.uint8] | None = None  # 1 for each row, from `first` on, that counts for no item
 
 
 class CoreNearness(Struct, name="nearness"):

@@ -57,7 +57,7 @@ class RecentTree:
         self._filter[:] = 0
 
     def keys(self) -> Keys:
-        """The keys (n, C) of the rows, in order of arrival; a view."""
+        """Return the keys (n, C) of the rows, in order of arrival; a view."""
         return self._buffer[: self._rows]
 
     def add(self, keys: Keys) -> None:
@@ -75,7 +75,7 @@ class RecentTree:
         self._rows = end
 
     def probe(self, lookup: Lookup) -> list[int]:
-        """The live pairs of all items, packed as in probe.py.
+        """Return the live pairs of all items, packed as in probe.py.
 
         O(C m) in the core, and a few µs of Python for each key that is in the tree.
         """
@@ -84,14 +84,14 @@ class RecentTree:
             return pairs
         for position in self._passed(lookup.queries).tolist():
             column, item = divmod(position, lookup.queries.shape[1])
-            budget, before = int(lookup.budgets[column, item]), -1
+            budget, previous = int(lookup.budgets[column, item]), -1
             for offset in self._offsets(column, int(lookup.queries[column, item])):
                 if not budget:
                     break
                 row = self.base + offset - lookup.first
-                if row < 0 or offset == before:  # two columns of a row may hold the same key
+                if row < 0 or offset == previous:  # two columns of a row may hold the same key
                     continue
-                before = offset
+                previous = offset
                 if lookup.hidden is not None and lookup.hidden[row]:
                     continue
                 is_recent = self.base + offset >= lookup.windows[item, RECENT]
@@ -102,7 +102,7 @@ class RecentTree:
         return pairs
 
     def _passed(self, queries: Keys) -> Rows:
-        """The positions column * m + item of the queries (C, m) whose key may be in the tree."""
+        """Return the positions column * m + item of the queries (C, m) whose key may be in the tree."""
         passed = np.empty(queries.size, np.int64)
         return passed[: self._filter_keys(queries, passed)]
 
@@ -111,12 +111,12 @@ class RecentTree:
         return call("filter_keys", words, len(words), buckets, *buckets.shape, self._nearness.table_of, passed)
 
     def _offsets(self, column: int, key: int) -> Iterable[int]:
-        """The rows, relative to `base`, with a key in the column's table that matches, the newest first."""
-        ones = (1 << int(self._nearness.dont_care_bits[column])) - 1
-        low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
+        """Return the rows, relative to `base`, with a key in the column's table that matches, the newest first."""
+        mask = (1 << int(self._nearness.dont_care_bits[column])) - 1
+        low, high = (key & ~mask) << _OFFSET_BITS, (key | mask) << _OFFSET_BITS | _OFFSET_MASK
         tree = self._trees[self._table_of[column]]
         offsets = (entry & _OFFSET_MASK for entry in tree.irange(low, high, reverse=True))
-        if not ones:
+        if not mask:
             return offsets
         newest_first = np.array(sorted(offsets, reverse=True), np.int64)
         keys = self._buffer[newest_first, column][:, None]

@@ -37,7 +37,7 @@ class _Strings:
         self._arena = bytearray()
 
     def nbytes(self, length: int) -> int:
-        """Bytes of the first `length` strings."""
+        """Return the bytes of the first `length` strings."""
         return self._ends.itemsize * length + len(self._arena)
 
     def append(self, length: int, strings: Strings) -> None:
@@ -49,7 +49,7 @@ class _Strings:
         self._arena += b"".join(strings)
 
     def place(self) -> tuple[int, int, int]:
-        """The addresses of the bytes and of the ends, and the size of an end; valid until the next `append`."""
+        """Return the addresses of the bytes and of the ends, and the size of an end; valid until the next `append`."""
         start = ctypes.addressof((ctypes.c_char * 0).from_buffer(self._arena))
         return start, core.address(self._ends), self._ends.itemsize
 
@@ -57,14 +57,14 @@ class _Strings:
         return bytes(self._arena[int(self._ends[offset]) : int(self._ends[offset + 1])])
 
     def shortened(self, length: int) -> "_Strings":
-        """The first `length` strings as bodies without their sequences."""
-        other = _Strings()
-        other.append(0, [without_sequence(self.take(offset)) for offset in range(length)])
-        return other
+        """Return the first `length` strings as bodies without their sequences."""
+        bodies = _Strings()
+        bodies.append(0, [without_sequence(self.take(offset)) for offset in range(length)])
+        return bodies
 
 
 def without_sequence(body: bytes) -> bytes:
-    """A body without the sequence of its words (core/sequences.c).
+    """Return a body without the sequence of its words (core/sequences.c).
 
     >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes(8))
     (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'')
@@ -74,12 +74,12 @@ def without_sequence(body: bytes) -> bytes:
 
 
 def set_in(body: bytes) -> bytes:
-    """The packed set of a body, b"" without one."""
+    """Return the packed set of a body, b"" without one."""
     return body[_SEQUENCE_HEAD + 2 * int.from_bytes(body[:4], "little") :]
 
 
 def as_bytes(signatures: Signatures) -> Signatures:
-    """A view of each signature as plain bytes: NumPy copies structured ones field by field, 2 to 6 times slower.
+    """Return a view of each signature as plain bytes: NumPy copies structured ones field by field, 2 to 6 times slower.
 
     >>> as_bytes(np.array([(1, 2)], "<u2, <u2")).tolist()
     [b'\\x01\\x00\\x02\\x00']
@@ -98,7 +98,7 @@ class _Segment:
         self.has_sequences = with_bodies
 
     def place(self) -> tuple[int, int, int, int]:
-        """A row of SEGMENT."""
+        """Return a row of SEGMENT."""
         return core.address(self.signatures), *(self.bodies.place() if self.bodies else (0, 0, 0))
 
     def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings, stories: Sequence[str]) -> None:
@@ -146,13 +146,14 @@ class RowStore:
         return self.next_row - self.first_row
 
     def parts(self) -> tuple[int, int, int]:
-        """Bytes of signatures, ids with stories, and bodies, without the unused capacity of the last segment, which is
-        never written to. Any thread may call it.
+        """Count the bytes of signatures, ids with stories, and bodies. Any thread may call it.
+
+        The unused capacity of the last segment does not count, because it is never written to.
         """
         segments = list(self._segments)
         signatures = sum(segment.signatures.itemsize * segment.length for segment in segments)
         ids = sum(segment.ids.nbytes(segment.length) for segment in segments)
-        return signatures, ids, sum(one.bodies.nbytes(one.length) for one in segments if one.bodies)
+        return signatures, ids, sum(part.bodies.nbytes(part.length) for part in segments if part.bodies)
 
     def append(
         self, signatures: Signatures, ids: Sequence[str], bodies: Strings = (), stories: Sequence[str] = ()
@@ -178,13 +179,13 @@ class RowStore:
         return first
 
     def take(
-        self, rows: NDArray[np.int64], into: Signatures | None = None, at: NDArray[np.int64] | None = None
+        self, rows: NDArray[np.int64], out: Signatures | None = None, positions: NDArray[np.int64] | None = None
     ) -> Signatures:
-        """Return the signatures of `rows` (n,), which may repeat: a copy (n,), or `into`, filled at positions `at`.
+        """Return the signatures of `rows` (n,), which may repeat: a copy (n,), or `out`, filled at `positions`.
 
         One NumPy gather for each segment involved. Raises IndexError for a row that is not in the store.
         """
-        taken: Signatures = np.empty(len(rows), self.dtype) if into is None else into
+        taken: Signatures = np.empty(len(rows), self.dtype) if out is None else out
         if not len(rows):
             return taken
         if rows.min() < self.first_row or rows.max() >= self.next_row:
@@ -195,27 +196,27 @@ class RowStore:
         offsets &= _SEGMENT - 1
         for segment in np.unique(segments).tolist():
             selected = np.flatnonzero(segments == segment)
-            targets = selected if at is None else at[selected]
+            targets = selected if positions is None else positions[selected]
             as_bytes(taken)[targets] = as_bytes(self._segments[segment].signatures)[offsets[selected]]
         return taken
 
     def segments(self) -> NDArray[np.void]:
-        """The SEGMENT of each 65,536 rows from `first_row` on: what the core reads. Valid until the next change."""
+        """Return the SEGMENT of each 65,536 rows from `first_row` on, for the core. Valid until the next change."""
         return np.array([segment.place() for segment in self._segments], SEGMENT)
 
     def id(self, row: int) -> str:
-        """The id of a row; O(1). Raises IndexError for a row that is not in the store."""
+        """Return the id of a row; O(1). Raises IndexError for a row that is not in the store."""
         return self.name(row)[0]
 
     def name(self, row: int) -> tuple[str, str]:
-        """The id of a row and that of its story; O(1). Raises IndexError for a row that is not in the store."""
+        """Return the id of a row and that of its story; O(1). Raises IndexError for a row that is not in the store."""
         segment, offset = self._locate(row)
-        own, _, story = segment.ids.take(offset).partition(_STORY)
-        name = own.decode("utf-8", "surrogatepass")
+        encoded, _, story = segment.ids.take(offset).partition(_STORY)
+        name = encoded.decode("utf-8", "surrogatepass")
         return name, story.decode("utf-8", "surrogatepass") or name
 
     def bodies(self, rows: NDArray[np.int64]) -> Strings:
-        """The bodies of `rows` (n,); O(bytes). Raises IndexError for a row that is not in the store or has no body."""
+        """Return the bodies of `rows` (n,); O(bytes). Raises IndexError for a row that is absent or has no body."""
         bodies = []
         for row in rows.tolist():
             segment, offset = self._locate(row)

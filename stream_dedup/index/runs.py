@@ -70,27 +70,22 @@ class PackedRun(Struct, name="run"):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Sorted tables over the rows `base <= row < end`, of which it holds `rows`: not those that were dead at a merge.
-
-    The tables lie one after the other in each array. `starts` (T + 1,) int64: table t has the entries starts[t] to
-    starts[t + 1] - 1, one for each key that a row has in it. `keys` uint32: ascending in each table, never 0; `offsets`
-    uint32: row - base, ascending within equal keys, repeated if a row has the key in two columns; `directory` uint32:
-    2^p + 1 for each table, p by `directory_bits`: number i is the first position in the table whose key's top p bits
-    are at least i. `newest` is an upper bound of the rows' times.
-    """
+    """Sorted tables over the rows `base <= row < end`. The T tables lie one after the other in each array."""
 
     base: int
     end: int
-    rows: int
+    rows: int  # how many of these it holds: not those that were dead at a merge
+    # (T + 1,): table t has the entries starts[t] to starts[t + 1] - 1, one for each key that a row has in it
     starts: Rows
-    keys: Keys
-    offsets: NDArray[np.uint32]
+    keys: Keys  # uint32, ascending in each table, never 0
+    offsets: NDArray[np.uint32]  # row - base, ascending within equal keys; repeated if a row has the key in two columns
+    # 2^p + 1 for each table (`directory_bits`): number i is where keys begin whose top p bits are at least i
     directory: NDArray[np.uint32]
-    newest: int
+    newest: int  # an upper bound of the rows' times
 
     @cached_property
     def packed(self) -> PackedRun:
-        """For the core."""
+        """The run as the core reads it."""
         arrays = {"starts": self.starts, "keys": self.keys, "offsets": self.offsets, "directory": self.directory}
         return PackedRun(base=self.base, end=self.end, tables=len(self.starts) - 1, **arrays)
 
@@ -100,7 +95,7 @@ class Run:
         return self.keys.nbytes + self.offsets.nbytes + self.directory.nbytes
 
     def tables(self) -> Iterator[tuple[Keys, NDArray[np.uint32], NDArray[np.uint32]]]:
-        """Views of the keys, offsets and directory of each table."""
+        """Yield views of the keys, offsets and directory of each table."""
         first = 0
         for start, end in pairwise(self.starts.tolist()):
             last = first + (1 << directory_bits(end - start)) + 1
@@ -109,7 +104,7 @@ class Run:
 
 
 def directory_bits(entries: int) -> int:
-    """The number p of top key bits in the directory of a table with this many entries.
+    """Return the number p of top key bits in the directory of a table with this many entries.
 
     2^p lies in (entries/8, entries/4]: 4 to 8 keys for each, half a cache line, and 4 * 2^p bytes are at most an eighth
     of the table's 8 bytes per entry. Measured in one run, ns per key of a new item with 1/4, 1/2, 1, 2 and 4 times as
@@ -168,7 +163,7 @@ _Arrays: TypeAlias = tuple[Rows, Keys, NDArray[np.uint32], NDArray[np.uint32]]  
 
 
 def _arrays(entries: int, tables: int) -> _Arrays:
-    """Room for a run of at most this number of entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
+    """Make room for a run of at most this many entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
     keys, offsets = np.empty(entries, np.uint32), np.empty(entries, np.uint32)
     return np.empty(tables + 1, np.int64), keys, offsets, np.empty(entries // 4 + 3 * tables, np.uint32)
 
@@ -184,15 +179,15 @@ def _run(base: int, end: int, rows: int, arrays: _Arrays, size: int, newest: int
 def unsort(run: Run, first_columns: Rows, first: int, columns: Keys) -> None:
     """Write a run's keys to `columns` (C, n) by row, from row `first` on; in a row, those of a table ascend. O(C n)."""
     for (keys, offsets, _), (column, end) in zip(run.tables(), pairwise(first_columns.tolist()), strict=True):
-        into = columns[column:end]
-        call("run_unsort", arena(), keys, offsets, len(keys), run.base - first, into, *into.shape)
+        target = columns[column:end]
+        call("run_unsort", arena(), keys, offsets, len(keys), run.base - first, target, *target.shape)
 
 
 # -- the list of runs --------------------------------------------------------------------------------------------------
 
 
 def next_merge(live_rows: Sequence[int], stored_rows: Sequence[int]) -> tuple[int, int] | None:
-    """The runs to merge next, a half-open range of one or two neighbours; None if there are none. O(runs).
+    """Return the runs to merge next, a half-open range of one or two neighbours; None if there are none. O(runs).
 
     `live_rows`, `stored_rows`: live rows and rows in the tables of each run, oldest first. The newest pair is first,
     because it is the cheapest.
@@ -307,7 +302,7 @@ class Tiers:
                 self._pool.submit(_release, runs)
 
     def _position(self, run: Run) -> int:
-        return [other.base for other in self.runs].index(run.base)
+        return [stored.base for stored in self.runs].index(run.base)
 
     def _replace(self, old: Sequence[Run], new: Run, seconds: float) -> None:
         """Replace the neighbours `old` by `new`, or by nothing if `new` is empty."""

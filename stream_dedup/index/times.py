@@ -31,13 +31,13 @@ AliveMask: TypeAlias = Callable[[int, int], NDArray[np.bool_]]
 
 
 def windows_since(horizons: NDArray[np.int64]) -> Windows:
-    """All rows with a time not below each horizon, (m,)."""
+    """Return all rows with a time not below each horizon, (m,)."""
     everything = np.full(len(horizons), ANY_TIME)
     return np.column_stack((horizons * 0, horizons, everything, horizons, everything))
 
 
 def is_visible(time: int, is_recent: bool, windows: Windows, item: int) -> bool:
-    """Whether a row with this time counts for an item; the core has the same for itself (core.h)."""
+    """Return whether a row with this time counts for an item; the core has the same for itself (core.h)."""
     if is_recent:
         return bool(windows[item, LOW] <= time <= windows[item, HIGH] or time == ANY_TIME)
     return bool(windows[item, OLD_LOW] <= time <= windows[item, OLD_HIGH])
@@ -70,7 +70,7 @@ class RowTimes:
         return self._buffer.nbytes
 
     def values(self) -> NDArray[np.int64]:
-        """A view of the times of the rows first to next_row - 1; valid until the next append or advance."""
+        """Return a view of the times of the rows first to next_row - 1; valid until the next append or advance."""
         return self._buffer[self._start : self._start + self.next_row - self.first]
 
     def append(self, times: NDArray[np.int64]) -> int:
@@ -92,7 +92,7 @@ class RowTimes:
             self._buffer[self._start + row - self.first] = FORGOTTEN
 
     def newest(self, row: int) -> int:
-        """The highest time of the rows from `row` on. O(rows)."""
+        """Return the highest time of the rows from `row` on. O(rows)."""
         return int(self.values()[max(row - self.first, 0) :].max(initial=FORGOTTEN))
 
     def alive(self, horizon: int, recent: int) -> AliveMask:
@@ -133,7 +133,7 @@ class RowTimes:
 def _are_alive(
     values: NDArray[np.int64], first: int, horizon: int, recent: int, base: int, end: int
 ) -> NDArray[np.bool_]:
-    """Which of the rows base to end - 1 are alive, (end - base,); `values` are the times from row `first` on.
+    """Return which of the rows base to end - 1 are alive, (end - base,); `values` are the times from row `first` on.
 
     O(rows), 1 ms per million.
     """

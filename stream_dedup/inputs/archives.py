@@ -17,7 +17,7 @@ _MOST_HEADER = 2**20  # bytes of names and attributes before a file; tarfile rea
 
 
 def begin_of(chunks: Iterator[bytes]) -> bytes:
-    """The first bytes, enough to recognise an archive; what begins like a text of lines is not waited for."""
+    """Return the first bytes, enough to recognise an archive; what begins like a text of lines is not waited for."""
     begin = b""
     while len(begin) < _BLOCK and b"\n" not in begin and begin[:1] not in (b"{", b"[", b"<"):
         if not (chunk := next(chunks, b"")):
@@ -27,12 +27,12 @@ def begin_of(chunks: Iterator[bytes]) -> bytes:
 
 
 def is_tar(begin: bytes) -> bool:
-    """Whether an input that begins so is a tar archive."""
+    """Return whether an input that begins so is a tar archive."""
     return begin.startswith(_MAGIC, _AT)
 
 
 def members_of(name: str, chunks: Iterator[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The name and the chunks of each file of the archive `name`. Raises InputError if it is broken."""
+    """Yield the name and the chunks of each file of the archive `name`. Raises InputError if it is broken."""
     stream = _Stream(name, chunks)
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:

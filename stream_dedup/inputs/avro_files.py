@@ -77,7 +77,7 @@ class _File:
 
 
 def avro_rows(input: Input) -> Iterator[Row]:
-    """The records of an Avro file. Raises InputError for one that is damaged or cut short, or has an unknown codec."""
+    """Yield the records of an Avro file. Raises InputError for a damaged or cut file, and an unknown codec."""
     read, file = fastavro().schemaless_reader, _File(input.chunks, _ROWS * input.most)
     try:
         header = read(file, _HEADER, None)

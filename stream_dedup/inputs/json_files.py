@@ -41,7 +41,7 @@ _NAMES = frozenset(
 
 
 def json_rows(input: Input) -> Iterator[Row]:
-    """The lines of JSON Lines; or the items of JSON or XML documents, if the first line shows these."""
+    """Return the lines of JSON Lines; or the items of JSON or XML documents, if the first line shows these."""
     head = b""
     if not input.is_declared:
         while len(head) < CHUNK and b"\n" not in head.lstrip(LEAD) and (chunk := next(input.chunks, b"")):
@@ -103,7 +103,7 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
 
 
 def _document_rows(input: Input, head: bytes) -> Iterator[Row] | None:
-    """The rows of an input that begins with `head`, which ends with a line; None if the input holds JSON Lines.
+    """Return the rows of an input that begins with `head`, which ends with a line; None if the input holds JSON Lines.
 
     Raises InputError, as the iterator does, for a document that is too large or is not JSON.
     """
@@ -119,7 +119,7 @@ def _document_rows(input: Input, head: bytes) -> Iterator[Row] | None:
 
 
 def _has_several(input: Input, line: bytes) -> bool:
-    """Whether a line is an envelope, or several documents."""
+    """Return whether a line is an envelope, or several documents."""
     try:
         value = _DECODE(line)
         return bool(items_in(value).read if input.query is None else input.query.items(value))
@@ -171,7 +171,7 @@ class _Lists(NamedTuple):
 
     def add(self, found: Found) -> None:
         for counts, lists in zip(self, found, strict=True):
-            counts.update({each.path: len(each.items) for each in lists})
+            counts.update({found_list.path: len(found_list.items) for found_list in lists})
 
     def note(self, input: Input) -> None:
         """Name each list with its size. Nothing is left out without a word."""
@@ -183,13 +183,13 @@ class _Lists(NamedTuple):
         if [*self.read] == [""] and not left:
             input.note("is read as a table or dict of items")
         elif read or left:
-            what = f"is read as the items of {read}" if read else "has no list of items"
-            what += f"; not read: {left}" if left else ""
-            input.note(f'{what}. If that is wrong, say it: [item] query = "PATH[]"')
+            message = f"is read as the items of {read}" if read else "has no list of items"
+            message += f"; not read: {left}" if left else ""
+            input.note(f'{message}. If that is wrong, say it: [item] query = "PATH[]"')
 
 
 def _items(input: Input, document: bytes, lists: _Lists) -> list[bytes]:
-    """The items of a document, a line each. An item that stands alone or in a list is otherwise unchanged."""
+    """Return the items of a document, a line each. An item that stands alone or in a list is otherwise unchanged."""
     if not document:
         return []
     try:
@@ -197,19 +197,19 @@ def _items(input: Input, document: bytes, lists: _Lists) -> list[bytes]:
     except msgspec.DecodeError:
         values = loads(document)
         input.note("is not quite JSON (several documents, NaN, a comma too many, a wrong escape), and was repaired")
-        return [line for each in values for line in _items(input, msgspec.json.encode(each), lists)]
+        return [line for value in values for line in _items(input, msgspec.json.encode(value), lists)]
     if input.query is not None:
         if (queried := input.query.items(value)) is not None:
-            return [msgspec.json.encode(each) for each in queried]
+            return [msgspec.json.encode(item) for item in queried]
         if isinstance(value, list):
-            return [line for each in _elements(document) for line in _items(input, each, lists)]
+            return [line for element in _elements(document) for line in _items(input, element, lists)]
         return _elements(document)
     found = items_in(value)
     if isinstance(value, list) and (not found.read or found.read[0].items == value):
         return _elements(document)
     if found.read:
         lists.add(found)
-    return [line for each in found.read for line in each.lines()] if found.read else _elements(document)
+    return [line for found_list in found.read for line in found_list.lines()] if found.read else _elements(document)
 
 
 def _elements(document: bytes) -> list[bytes]:
@@ -218,8 +218,8 @@ def _elements(document: bytes) -> list[bytes]:
         stand_in = next(escape for code in range(0xE000, 0xF900) if (escape := rb"\u%04x" % code) not in document)
         document = without_lone(document, stand_in)
     raw = msgspec.json.decode(document, type=list[msgspec.Raw]) if document.startswith(b"[") else [document]
-    lines = [msgspec.json.format(each, indent=-1) for each in raw]
+    lines = [msgspec.json.format(element, indent=-1) for element in raw]
     if lone:
-        each = iter(lone)
-        lines = [re.sub(re.escape(stand_in), lambda _: next(each), line) for line in lines]
+        surrogates = iter(lone)
+        lines = [re.sub(re.escape(stand_in), lambda _: next(surrogates), line) for line in lines]
     return lines

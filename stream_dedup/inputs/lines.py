@@ -67,7 +67,7 @@ _XML_NAMES = ("rss", "atom", "rdf", "nitf", "newsml")
 
 
 def format_of(path: str | Path) -> FileFormat:
-    """The format that a name stands for, packed or not; JSON Lines if it has no known suffix.
+    """Return the format that a name stands for, packed or not; JSON Lines if it has no known suffix.
 
     >>> format_of("a.csv.gz"), format_of("-")
     (<FileFormat.CSV: 'csv'>, <FileFormat.JSONL: 'jsonl'>)
@@ -79,17 +79,13 @@ def format_of(path: str | Path) -> FileFormat:
 
 
 class Line(NamedTuple):
-    """One line. The numbers of its input and of the line become the item's partition and offset.
+    """One line."""
 
-    For a row of a table, `value` is its JSON object and `source_row` the row as it was read. `fault` says what is
-    wrong with the line.
-    """
-
-    value: bytes
-    input: int
-    number: int
-    source_row: SourceRow | None = None
-    fault: BadItem | None = None
+    value: bytes  # for a row of a table its JSON object
+    input: int  # the number of its input, which becomes the item's partition
+    number: int  # of the line, which becomes the item's offset
+    source_row: SourceRow | None = None  # for a row of a table the row as it was read
+    fault: BadItem | None = None  # what is wrong with the line
 
     @property
     def is_cut(self) -> bool:
@@ -98,12 +94,12 @@ class Line(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The bytes of the line."""
         return len(self.value)
 
 
 def item_of(decode: Decoder, line: Line, urls: list[str] | None = None) -> Item | Tombstone | BadItem:
-    """The item of a line, or what is wrong with it. `urls` receives the URL of an item."""
+    """Return the item of a line, or what is wrong with it. `urls` receives the URL of an item."""
     if line.fault is not None:
         return line.fault
     return decode(line.value, None, None, line.input, line.number, urls=urls)
@@ -124,19 +120,18 @@ _START = Position()
 class LineReader:
     """Iterates over the lines that hold items, behind `start`.
 
-    `file_format` overrides what the names say. Input i has the number `first_number` + i in the lines. `on_header`
-    receives the header line of each table. `query`: [item] query. Raises InputError if the only input cannot be opened,
-    read or unpacked (one of several is a bad item), or if the skipped lines are not the former ones.
+    Raises InputError if the only input cannot be opened, read or unpacked (one of several is a bad item), or if the
+    skipped lines are not the former ones.
     """
 
     inputs: Sequence[str]
-    file_format: FileFormat | None = None
+    file_format: FileFormat | None = None  # overrides what the names of the inputs say
     start: Position = _START
     _: KW_ONLY
-    first_number: int = 0
-    on_header: Callable[[Line], None] = lambda _: None
+    first_number: int = 0  # the number of the first input in its lines
+    on_header: Callable[[Line], None] = lambda _: None  # receives the header line of each table
     most: int = LARGEST_RECORD
-    query: str | None = None
+    query: str | None = None  # [item] query
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
@@ -178,7 +173,7 @@ class LineReader:
                 self._bytes_of_input = lambda: 0
 
     def _until_fault(self, name: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
-        """The rows of an input. One of several inputs may fail: that is a bad item, and the others are read."""
+        """Yield the rows of an input. One of several inputs may fail: that is a bad item, and the others are read."""
         try:
             yield from self._rows(name, file, head)
         except InputError as error:
@@ -206,7 +201,9 @@ class LineReader:
     def _rows(self, path: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
         name, taken = _display_name(path), 0
         packing = recognise(name, head)
-        by_head = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
+        by_head = next(
+            (file_format for file_format, (_, magic) in READERS.items() if magic and head.startswith(magic)), None
+        )
         source = self._unpacked(name, chain([head], iter(lambda: file.read(CHUNK), b"")), packing)
 
         def counted() -> Iterator[bytes]:
@@ -236,7 +233,7 @@ class LineReader:
         return read(self._input_of(name, file_format, file, chunks)._replace(report=report))
 
     def _members(self, name: str, file: BinaryIO, chunks: Iterator[bytes]) -> Iterator[Row]:
-        """The rows of the files of a tar archive. Like one of several inputs, each may fail."""
+        """Yield the rows of the files of a tar archive. Like one of several inputs, each may fail."""
         self._note(name, " is a tar archive, and its files are read one after another")
         for member, content in members_of(name, chunks):
             try:
@@ -279,7 +276,7 @@ class LineReader:
 
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[BinaryIO, bytes]]:
-    """An input and its first bytes, to which a pipe cannot seek back."""
+    """Open an input; yield it and its first bytes, to which a pipe cannot seek back."""
     try:
         file: BinaryIO = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed below
         head = file.read(_HEAD_BYTES)
@@ -297,15 +294,15 @@ def _display_name(name: str) -> str:
 
 
 def read_lines(path: str | Path, file_format: FileFormat | None = None) -> Iterator[bytes]:
-    """The lines of one input that hold items; of a line that is too large only the beginning."""
+    """Return the lines of one input that hold items; of a line that is too large only the beginning."""
     return (line.value for line in LineReader([str(path)], file_format))
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether the line is empty or white space; such a line holds no item."""
+    """Return whether the line is empty or white space; such a line holds no item."""
     return not line or line.isspace()
 
 
 def size_of(name: str) -> int | None:
-    """The packed bytes of an input; None if it is not a regular file."""
+    """Return the packed bytes of an input; None if it is not a regular file."""
     return Path(name).stat().st_size if name != STDIN and Path(name).is_file() else None

@@ -87,13 +87,13 @@ class Input(NamedTuple):
     query: Query | None = None  # what finds the items of a document, if the user says it
 
     def row(self, value: bytes) -> Row:
-        """The row of a JSON object. If it is too large, it is a bad item, and only its beginning is kept."""
+        """Return the row of a JSON object. If it is too large, it is a bad item, and only its beginning is kept."""
         return Row(value) if len(value) <= self.most else Row(value[:KEPT], None, too_large(len(value)))
 
     def lines(self) -> Iterator[bytes]:
         """Split the chunks into lines; a line that is too large comes as a `CutLine`.
 
-        In linear time even if a line spans thousands of chunks.
+        This takes linear time even if a line spans thousands of chunks.
         """
         parts, size, quotes = list[bytes](), 0, 0
         for chunk in self.chunks:
@@ -134,8 +134,8 @@ def files_of(inputs: Iterable[str | Path]) -> list[str]:
         if name == STDIN or not top.is_dir():
             files.append(name)
             continue
-        below = [path for path in top.rglob("*") if not any(part[0] == "." for part in path.relative_to(top).parts)]
-        found = sorted(str(path) for path in below if path.is_file())
+        paths = [path for path in top.rglob("*") if not any(part[0] == "." for part in path.relative_to(top).parts)]
+        found = sorted(str(path) for path in paths if path.is_file())
         if not found:
             raise InputError(f"{name} is a directory without files")
         files += found
@@ -197,7 +197,7 @@ class Packing(StrEnum):
 
 
 def packing_of(path: str | Path) -> Packing | None:
-    """The packing that a name stands for, if any.
+    """Return the packing that a name stands for, if any.
 
     >>> packing_of("a.jsonl.gz"), packing_of("a.jsonl")
     (<Packing.GZIP: '.gz'>, None)
@@ -208,13 +208,13 @@ def packing_of(path: str | Path) -> Packing | None:
 
 def refuse(path: str, head: bytes) -> None:
     """Raise InputError, which names the cure, if an input begins like one that cannot be read."""
-    for magic, (what, cure) in _UNREADABLE.items():
+    for magic, (kind, cure) in _UNREADABLE.items():
         if head.startswith(magic):
-            raise InputError(f"{path} is {what}, which cannot be read; {cure}")
+            raise InputError(f"{path} is {kind}, which cannot be read; {cure}")
 
 
 def recognise(path: str, head: bytes) -> Packing | None:
-    """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
+    """Return the packing that the first bytes show. Raises InputError if the name differs or it is unknown here."""
     refuse(path, head)
     if head.startswith(GZIP):
         return Packing.GZIP
@@ -229,7 +229,7 @@ def recognise(path: str, head: bytes) -> Packing | None:
 
 
 def unpacked(chunks: Iterable[bytes], packing: Packing | None) -> Iterator[bytes]:
-    """The unpacked chunks. Raises EOFError where the file is cut short, OSError, zlib.error, zstandard.ZstdError."""
+    """Yield the unpacked chunks. Raises EOFError for a file cut short, OSError, zlib.error, zstandard.ZstdError."""
     if packing is None:
         yield from chunks
         return
@@ -241,7 +241,7 @@ def unpacked(chunks: Iterable[bytes], packing: Packing | None) -> Iterator[bytes
             while piece := piece if frame else piece.lstrip(b"\0"):
                 frame = frame or new()
                 data = frame.decompress(piece)  # a thousand times as much as the piece, at most
-                yield from (data[at : at + CHUNK] for at in range(0, len(data), CHUNK))
+                yield from (data[offset : offset + CHUNK] for offset in range(0, len(data), CHUNK))
                 if not frame.eof:
                     break
                 piece, frame = frame.unused_data, None
@@ -257,5 +257,5 @@ def _unpacker(packing: Packing) -> Callable[[], Any]:
 
 
 def as_text(path: str) -> str:
-    """A path as valid text; a file system allows bytes that are not UTF-8."""
+    """Return a path as valid text; a file system allows bytes that are not UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

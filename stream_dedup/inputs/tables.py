@@ -61,7 +61,7 @@ _QUOTINGS = (Quoting(), Quoting(doublequote=False, escapechar="\\"), Quoting("'"
 
 
 def dialect_of(sample: str, delimiters: str = DELIMITERS) -> tuple[str, Quoting]:
-    """The delimiter and the quoting with which most rows have as many cells as the first; ties go to the usual one.
+    """Return the delimiter and quoting with which most rows have as many cells as the first, in doubt the usual.
 
     >>> dialect_of('id;"Title, short"\\n1;"Open, at last"')[0]
     ';'
@@ -78,7 +78,7 @@ def dialect_of(sample: str, delimiters: str = DELIMITERS) -> tuple[str, Quoting]
 
 
 def _fit(sample: str, delimiter: str, quoting: Quoting) -> tuple[float, int]:
-    """The share of rows with as many cells as the first, if it has two at least, and their number.
+    """Return the share of rows with as many cells as the first, if it has two at least, and their number.
 
     A row with half a pair of quotes in a cell does not count: its delimiter cut a quoted cell.
     """
@@ -97,7 +97,7 @@ def _fit(sample: str, delimiter: str, quoting: Quoting) -> tuple[float, int]:
 
 
 def _preamble(sample: str, delimiters: str) -> int:
-    """The number of lines before the header: comments, or a title of fewer cells. Names of the header must be known.
+    """Count the lines before the header: comments, or a title of fewer cells. A header has known names.
 
     >>> _preamble("# made by hand\\nid,title\\n1,Open", ","), _preamble("News, 2024\\n\\nid,title,text\\n1,Open,x", ",")
     (1, 2)
@@ -115,7 +115,7 @@ def _preamble(sample: str, delimiters: str) -> int:
 
 
 def names_columns(cells: Sequence[str]) -> bool:
-    """Whether a first row names the columns: one of them is known, or none looks like data.
+    """Return whether a first row names the columns: one of them is known, or none looks like data.
 
     >>> names_columns(["id", "kop"]), names_columns(["3", "Bridge opens", "The bridge opened."])
     (True, False)
@@ -138,7 +138,7 @@ _SEPARATOR = re.compile(rb"\s*\"?sep=(.)\"?\s*")
 
 
 def csv_rows(input: Input) -> Iterator[Row]:
-    """The rows of a CSV or TSV file; the header comes first, as a blank line. Raises InputError for wrong quotes.
+    """Yield the rows of a CSV or TSV file; the header comes first, as a blank line. Raises InputError for wrong quotes.
 
     The bytes of a row are limited, because a quote that stays open takes the rest of the file into one cell.
 
@@ -187,7 +187,7 @@ def csv_rows(input: Input) -> Iterator[Row]:
 
     csv.field_size_limit(input.most)
     reader = csv.reader(texts(), delimiter=delimiter, strict=True, skipinitialspace=True, **quoting._asdict())
-    names, header, at, head = list[str](), b"", start, list[str]()
+    names, header, first_line, head = list[str](), b"", start, list[str]()
     try:
         for cells in reader:
             bytes_of_row = bytes(raw[:-1])
@@ -200,14 +200,14 @@ def csv_rows(input: Input) -> Iterator[Row]:
                     names = [f"column{number}" for number in range(1, len(cells) + 1)]
                     input.note(f"has no header, as its first row looks like data: its columns are {', '.join(names)}")
                 source_row = CsvRow(input.file_format, header, bytes_of_row)
-                again = BadItem("row", "the header again, as of files that were joined") if cells == head else None
-                fault = cut.fault if cut is not None else again
+                repeated = BadItem("row", "the header again, as of files that were joined") if cells == head else None
+                fault = cut.fault if cut is not None else repeated
                 yield Row(cut or header, source_row, fault) if fault else _csv_row(names, cells, source_row)
-            at = start + reader.line_num
+            first_line = start + reader.line_num
     except csv.Error as error:
         raise InputError(
-            f"{path}:{at}: the row that begins here is not valid CSV ({error}); a cell with quotes or line breaks "
-            'must be quoted, and each quote in it doubled: "he said ""no"""'
+            f"{path}:{first_line}: the row that begins here is not valid CSV ({error}); a cell with quotes or line "
+            'breaks must be quoted, and each quote in it doubled: "he said ""no"""'
         ) from None
 
 
@@ -228,7 +228,7 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
 
 
 def _as_utf8(input: Input) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes of a table up to the end of a line, and its lines, in UTF-8 and with line feeds."""
+    """Return the first bytes of a table up to the end of a line, and its lines, in UTF-8 and with line feeds."""
     first = b""
     # A pipe may be slow; its first rows must do.
     while len(first) < CHUNK if input.file and input.file.seekable() else first.count(b"\n") < _FEW_ROWS:
@@ -284,7 +284,7 @@ def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .json
 
 
 def parquet_rows(input: Input) -> Iterator[Row]:
-    """The rows of a Parquet file."""
+    """Yield the rows of a Parquet file."""
     if not input.file.seekable():
         raise InputError(
             f"{input.name} is a Parquet file in a pipe; Parquet is read from its end, so name the file itself"
@@ -309,7 +309,7 @@ def parquet_rows(input: Input) -> Iterator[Row]:
 
 
 def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
-    """The JSON object of each row of a pyarrow.RecordBatch; nulls are left out. `arrow`: the module pyarrow."""
+    """Yield the JSON object of each row of a pyarrow.RecordBatch; nulls are left out. `arrow`: the module pyarrow."""
     columns = [
         # Nanoseconds need pandas as Python objects; an item's date needs milliseconds.
         column.cast(arrow.timestamp("us", column.type.tz), safe=False)
@@ -322,7 +322,7 @@ def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
 
 
 def _as_text(arrow: Any, column: Any) -> Any:
-    """A column of bytes as text if all of them are UTF-8, as old writers store text; any other column as it is."""
+    """Return a column of bytes as text if all are UTF-8, as old writers store text; any other column as it is."""
     if arrow.types.is_binary(column.type) or arrow.types.is_large_binary(column.type):
         with suppress(arrow.ArrowInvalid):
             return column.cast(arrow.large_string())
@@ -330,7 +330,7 @@ def _as_text(arrow: Any, column: Any) -> Any:
 
 
 def _batch_size(arrow: Any, parquet: Any, table: Any, group: int, input: Input) -> int:
-    """How many rows of a row group make a RecordBatch of about `most` bytes, or one row.
+    """Return how many rows of a row group make a RecordBatch of about `most` bytes, or one row.
 
     A column chunk holds a repeated text once, in its dictionary, so the longest text there decides how many rows are
     read at a time. Raises InputError for a column that unpacks to far more than it has: it could not be read in parts.
@@ -357,7 +357,7 @@ def _batch_size(arrow: Any, parquet: Any, table: Any, group: int, input: Input) 
 
 
 def _longest_text(arrow: Any, table: Any, group: int, column: str) -> int:
-    """Bytes of the longest text in the dictionary of a column chunk; of a chunk without one, of its first row."""
+    """Return the bytes of the longest text in a column chunk's dictionary; without one, of its first row."""
     first = next(table.iter_batches(batch_size=1, row_groups=[group], columns=[column]), None)
     if first is None:
         return 0

@@ -29,7 +29,7 @@ _GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
 
 
 def xml_rows(input: Input) -> Iterator[Row]:
-    """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row.
+    """Yield the entries of XML documents. An unreadable document is one bad item; JSON between them is a row.
 
     Raises InputError for a list of feeds, and where the first document is no news; ConfigError without lxml.
     """
@@ -73,33 +73,33 @@ class _Splitter:
     """Finds the end of the first document of an input. It knows the roots of all formats, and skips text."""
 
     def __init__(self) -> None:
-        self._at, self._until = 0, b""  # where the search continues, and what ends the text there
+        self._position, self._terminator = 0, b""  # where the search continues, and what ends the text there
         self._root, self._depth = b"", 0
         self._gap = 0  # begin of the white space behind which a line of JSON may begin; -1: nowhere
         self._declared = -1  # begin of the last XML declaration, if no known element followed it
 
     def next_cut(self, data: bytearray, *, is_end: bool) -> int:
-        """The length of the document if it ends in the data; 0 if it does not. O(new bytes)."""
+        """Return the length of the document if it ends in the data; 0 if it does not. O(new bytes)."""
         while True:
             if self._gap >= 0 and (found := _GAP.match(data, self._gap)):
                 self._gap = found.end()
                 if data[self._gap : self._gap + 1] == b"{":
                     return self._gap or self._end_of_line(data, is_end)
                 self._gap = self._gap if self._gap == len(data) else -1
-            if self._until:
-                end = data.find(self._until, self._at)
+            if self._terminator:
+                end = data.find(self._terminator, self._position)
                 if end < 0:
-                    self._at = max(self._at, len(data) - len(self._until))
+                    self._position = max(self._position, len(data) - len(self._terminator))
                     return 0
-                self._at, self._until = end + len(self._until), b""
-            mark = _MARK.search(data, self._at)
+                self._position, self._terminator = end + len(self._terminator), b""
+            mark = _MARK.search(data, self._position)
             if mark is None:
-                begin = data.rfind(b"<", max(self._at, len(data) - _LONGEST_TAG))
-                self._at = begin if begin >= 0 else len(data)
+                begin = data.rfind(b"<", max(self._position, len(data) - _LONGEST_TAG))
+                self._position = begin if begin >= 0 else len(data)
                 return 0
-            self._at = mark.end()
+            self._position = mark.end()
             if until := _TEXTS.get(bytes(mark[0])):
-                self._until = until
+                self._terminator = until
                 continue
             if mark[0].startswith(b"<?"):
                 self._declared = mark.start()
@@ -108,11 +108,11 @@ class _Splitter:
             if cut:
                 return cut
             if self._root and not self._depth:
-                self._gap = self._at
+                self._gap = self._position
 
     def _end_of_line(self, data: bytearray, is_end: bool) -> int:
-        end = data.find(b"\n", self._at)
-        self._at = len(data)
+        end = data.find(b"\n", self._position)
+        self._position = len(data)
         return end + 1 if end >= 0 else len(data) if is_end else 0
 
     def _element(self, mark: re.Match[bytes]) -> int:

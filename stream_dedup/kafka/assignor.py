@@ -54,7 +54,7 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
 
 
 def _elect(candidates: Sequence[Any]) -> str:
-    """The member with the newest claim; without claims the first by id that is not reluctant. Every leader agrees."""
+    """Return the newest claimant; without claims the first by id that is not reluctant. Every leader agrees."""
     best = min(candidates, key=lambda member: (-_claimed_generation(member.metadata.user_data), member.member_id))
     return str(best.member_id)
 

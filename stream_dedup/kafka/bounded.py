@@ -27,7 +27,7 @@ _SLICE = 0.2
 
 
 def no_deadline() -> float:
-    """The `left` of a caller that nothing stops."""
+    """Return the `left` of a caller that nothing stops."""
     return float("inf")
 
 
@@ -40,12 +40,12 @@ class Bounded:
         self.is_given_up = False  # a call has not come back, or no more are accepted
         runtime.start_thread(name, self._work)
 
-    def call(self, what: str, seconds: float, function: Callable[[], T]) -> T:
+    def call(self, action: str, seconds: float, function: Callable[[], T]) -> T:
         """Run the function and return its result or raise its error. Raises `Stalled` after `seconds` or `left()`."""
-        return self.wait(what, seconds, self.start(what, function))
+        return self.wait(action, seconds, self.start(action, function))
 
-    def wait(self, what: str, seconds: float, future: Future[T]) -> T:
-        """The result or the error of a call that was started. Raises `Stalled` after `seconds` or `left()`."""
+    def wait(self, action: str, seconds: float, future: Future[T]) -> T:
+        """Return the result or the error of a call that was started. Raises `Stalled` after `seconds` or `left()`."""
         remaining = seconds
         while (share := min(remaining, self._left(), _SLICE)) > 0:
             try:
@@ -55,12 +55,12 @@ class Bounded:
                     return future.result()
             remaining -= share
         self.is_given_up = True
-        raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s")
+        raise Stalled(f"{self._name}: {action} did not end within its bound of {seconds:.0f} s")
 
-    def start(self, what: str, function: Callable[[], T]) -> Future[T]:
+    def start(self, action: str, function: Callable[[], T]) -> Future[T]:
         """Begin a call without waiting. Raises `Stalled` if an earlier call hangs."""
         if self.is_given_up:
-            raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
+            raise Stalled(f"{self._name}: {action} was not begun, an earlier call has not come back")
         future: Future[T] = self._runtime.future()
         self._jobs.put((future, function))
         return future

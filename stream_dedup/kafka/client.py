@@ -35,9 +35,9 @@ MAX_ID_BYTES = 4096
 # a topic's own default, 1,048,588, does.
 BATCH_BYTES = 960 * 2**10
 
-# What a poll takes of one partition.
+# The most bytes that a poll takes of one partition.
 _FETCH_BYTES = 16 * 2**20
-# The same with [item] time = "published": some 16 articles of 4 KB, or a batch of the producer. The partitions of a
+# Its bound with [item] time = "published": some 16 articles of 4 KB, or a batch of the producer. The partitions of a
 # backfill are read in turn; with more from each, copies would come when their originals in another one have left the
 # window.
 _BACKFILL_FETCH_BYTES = 2**16
@@ -63,7 +63,7 @@ class Secret(str):
 
 
 def token_provider(kafka: KafkaSettings) -> Any:
-    """An object that gives the client a token for each login and each renewal of one (KIP-368)."""
+    """Return an object that gives the client a token for each login and each renewal of one (KIP-368)."""
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python ships no types
@@ -74,17 +74,17 @@ def token_provider(kafka: KafkaSettings) -> Any:
 
 
 def milliseconds(duration: Any) -> int:
-    """A timedelta in whole milliseconds."""
+    """Convert a timedelta to whole milliseconds."""
     return int(duration.total_seconds() * 1000)
 
 
 def client_id(settings: Settings) -> str:
-    """The name of this deployment's clients in the brokers' logs and quotas."""
+    """Return the name of this deployment's clients in the brokers' logs and quotas."""
     return f"stream-dedup-{settings.kafka.group_id}"
 
 
 def connection(settings: Settings) -> dict[str, Any]:
-    """What every client needs to reach the cluster."""
+    """Return the options that every client needs to reach the cluster."""
     kafka = settings.kafka
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
@@ -146,12 +146,12 @@ def _reader(settings: Settings) -> dict[str, Any]:
 
 
 def heartbeat_ms(settings: Settings) -> int:
-    """A session survives three lost heartbeats."""
+    """Return the interval of heartbeats. A session survives three that are lost."""
     return min(3000, milliseconds(settings.worker.session_timeout) // 4)
 
 
 def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
-    """The group member that reads the input."""
+    """Return the options of the group member that reads the input."""
     worker = settings.worker
     fetch = _FETCH_BYTES if settings.item.time == "record" else _BACKFILL_FETCH_BYTES
     return _reader(settings) | {
@@ -176,7 +176,7 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
 
 
 def changelog_reader(settings: Settings) -> dict[str, Any]:
-    """A consumer without a group that reads a topic as fast as it can: the changelog, or what the worker wrote."""
+    """Return the options of a consumer without a group that reads a topic as fast as it can."""
     return _reader(settings) | {
         "max_partition_fetch_bytes": 8 * 2**20,
         # A standby asks for the changelog's end on the same connection, behind a fetch that waits for more. With the
@@ -186,7 +186,7 @@ def changelog_reader(settings: Settings) -> dict[str, Any]:
 
 
 def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
-    """The transactional producer of one task."""
+    """Return the options of the transactional producer of one task."""
     timeout = milliseconds(settings.worker.transaction_timeout)
     return connection(settings) | {
         "transactional_id": transactional_id,
@@ -234,5 +234,5 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
 def make_consumer(
     config: Mapping[str, Any], most_of_record: int = sys.maxsize, epochs: LeaderEpochs | None = None
 ) -> Any:
-    """A KafkaConsumer that unpacks fast; see `fetch.install`."""
+    """Make a KafkaConsumer that unpacks fast; see `fetch.install`."""
     return fetch.install(make(KafkaConsumer, config), most_of_record, epochs)

@@ -42,27 +42,27 @@ class Wait(StrEnum):
 
 @dataclass(slots=True)
 class Look:
-    """`topics`: those of the five that exist. `committed`: input partition -> the group's offset, and the note beside
-    it. `waits`: what is missing, in a sentence. `held`: (input partition, offset) from which on an open transaction
-    holds the partition -> a sentence. `ends`: input partition -> where the records end that can be read.
-    """
+    """What one look at the cluster has found."""
 
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, Topic]  # those of the five that exist, by name
+    # input partition -> the group's offset and its metadata
     committed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    waits: dict[Wait, str] = field(default_factory=dict)
+    waits: dict[Wait, str] = field(default_factory=dict)  # what is missing, in a sentence
+    # (input partition, first offset that an open transaction holds back) -> a sentence about it
     held: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    ends: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)  # input partition -> the end of the records that can be read
 
 
 def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:
-    """The client for many looks: a new one for each would open two connections every few seconds."""
+    """Make the client for many looks: a new one for each would open two connections every few seconds."""
     timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
     return KeptAdministrator(settings, runtime, **timeouts)
 
 
 def look(settings: Settings, transactional_ids: Iterable[str], kept: KeptAdministrator) -> Look:
-    """Ask for all of it. `transactional_ids`: of the tasks that are not open. Raises a StreamError if that fails, also
-    for a missing right, which says nothing about waiting.
+    """Look at topics, group and transactions. `transactional_ids`: those of the tasks that are not open.
+
+    Raises a StreamError if that fails, also for a missing right, which says nothing about waiting.
     """
     with kept.open() as admin:
         seen = Look(as_they_are(admin, topic_names(settings)))
@@ -101,8 +101,10 @@ def _look_for_group(admin: Any, settings: Settings, seen: Look) -> None:
         )
     else:
         topic = settings.topics.input
-        own = {place.partition: at for place, at in offsets.items() if place.topic == topic}
-        seen.committed = {partition: (int(at.offset), str(at.metadata)) for partition, at in own.items()}
+        commits = {place.partition: commit for place, commit in offsets.items() if place.topic == topic}
+        seen.committed = {
+            partition: (int(commit.offset), str(commit.metadata)) for partition, commit in commits.items()
+        }
 
 
 def _look_for_transactions(admin: Any, settings: Settings, transactional_id: str, seen: Look) -> None:
@@ -117,7 +119,7 @@ def _look_for_transactions(admin: Any, settings: Settings, transactional_id: str
 
 
 def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence[TopicPartition], seen: Look) -> None:
-    """Where the committed records end before the written ones."""
+    """Find where the committed records end before the written ones."""
     latest = dict.fromkeys(places, OffsetSpec.LATEST)
     try:
         stable = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
@@ -125,8 +127,10 @@ def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence
     except KafkaError as error:
         if not _is_wait(error):
             raise
-        away = errors.unreached(client.client_id(settings))
-        seen.waits[Wait.LEADERS] = f"the leaders of {settings.topics.input} do not answer ({away or error_text(error)})"
+        outage = errors.unreached(client.client_id(settings))
+        seen.waits[Wait.LEADERS] = (
+            f"the leaders of {settings.topics.input} do not answer ({outage or error_text(error)})"
+        )
         return
     seen.ends = {place.partition: int(stable[place].offset) for place in places}
     open_places = [place for place in places if stable[place].offset < written[place].offset]
@@ -142,37 +146,37 @@ def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence
 
 
 def _held(settings: Settings, place: TopicPartition, stable: int, written: int, producers: Any) -> str:
-    whose = "a producer"
+    owner = "a producer"
     for producer in producers.active_producers if producers is not None else ():
         if producer.current_transaction_start_offset == stable:
             last = datetime.fromtimestamp(producer.last_timestamp / 1000, UTC).isoformat(timespec="seconds")
-            whose = f"the producer with the id {producer.producer_id} (timestamp of its last record: {last})"
-    at = f"--topic {place.topic} --partition {place.partition}"
+            owner = f"the producer with the id {producer.producer_id} (timestamp of its last record: {last})"
+    flags = f"--topic {place.topic} --partition {place.partition}"
     command = f"kafka-transactions.sh {_bootstrap(settings)}"
     return (
-        f"an open transaction of {whose} holds partition {place.partition} of {place.topic}: {written - stable} "
-        f"offsets from {stable} on wait for its end. Look at that producer: `{command} describe-producers {at}`. Kafka "
-        "aborts it after the producer's transaction.timeout.ms, unless the brokers have lost track of it (`"
-        f"{command} find-hanging {at}` lists it): then end it by `{command} abort {at} --start-offset {stable}`"
+        f"an open transaction of {owner} holds partition {place.partition} of {place.topic}: {written - stable} "
+        f"offsets from {stable} on wait for its end. Look at that producer: `{command} describe-producers {flags}`. "
+        "Kafka aborts it after the producer's transaction.timeout.ms, unless the brokers have lost track of it (`"
+        f"{command} find-hanging {flags}` lists it): then end it by `{command} abort {flags} --start-offset {stable}`"
     )
 
 
-def _no_coordinator(settings: Settings, error: KafkaError, whose: str, topic: str, factor: str) -> str:
-    away = errors.unreached(client.client_id(settings))
+def _no_coordinator(settings: Settings, error: KafkaError, owner: str, topic: str, factor: str) -> str:
+    outage = errors.unreached(client.client_id(settings))
     cause = (
-        f": {away}"
-        if away
+        f": {outage}"
+        if outage
         else (
             f", whose state is in {topic}. Has each partition of that a leader (kafka-topics.sh {_bootstrap(settings)} "
             f"--describe --topic {topic})? If it does not exist, the cluster has fewer brokers than {factor} (3 by "
             "default) demands: start more, or lower that"
         )
     )
-    return f"no coordinator answers for the {whose} ({error_text(error).rstrip(': ')}){cause}"
+    return f"no coordinator answers for the {owner} ({error_text(error).rstrip(': ')}){cause}"
 
 
 def _is_wait(error: KafkaError) -> bool:
-    """Whether something is missing that may come by itself, unlike a right."""
+    """Return whether something is missing that may come by itself, unlike a right."""
     # The coordinator knows of no transaction yet, or the client waits by itself.
     is_other = isinstance(error, errors.TransactionalIdNotFoundError) or errors.is_throttled(error)
     return isinstance(errors.translate(error, ""), TransactionFailed) and not is_other

@@ -26,17 +26,17 @@ class LeaderEpochs:
         self._read: dict[Any, tuple[tuple[int, int], ...]] = {}  # place -> (first offset, epoch) of each, in order
 
     def begin(self, place: Any, offset: int, epoch: int) -> None:
-        """Reading begins here; the record before has this epoch."""
+        """Begin to read here; the record before has this epoch."""
         self._read[place] = ((offset - 1, epoch),)
 
     def read(self, place: Any, first: int, epoch: int) -> None:
-        """A batch was read that begins at this offset. O(1); O(epochs) when the epoch or the direction changes."""
+        """Learn that a batch was read that begins here. O(1); O(epochs) when the epoch or the direction changes."""
         known = self._read.get(place, ())
         if known and known[-1][1] == epoch and known[-1][0] <= first:
             return
-        before = tuple(one for one in known if one[0] < first)
-        self._read[place] = before if before and before[-1][1] == epoch else (*before, (first, epoch))
+        earlier = tuple(batch for batch in known if batch[0] < first)
+        self._read[place] = earlier if earlier and earlier[-1][1] == epoch else (*earlier, (first, epoch))
 
     def before(self, place: Any, offset: int) -> int:
-        """The epoch of the record before this offset; UNKNOWN: it was neither read nor given."""
+        """Return the epoch of the record before this offset; UNKNOWN: it was neither read nor given."""
         return next((epoch for first, epoch in reversed(self._read.get(place, ())) if first < offset), UNKNOWN)

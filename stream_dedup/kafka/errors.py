@@ -84,7 +84,7 @@ _PORT = 9092  # the client's default
 
 
 def diagnose_addresses(servers: Sequence[str], options: Mapping[str, Any]) -> str:
-    """The likely cause that no broker answered at these addresses, with the cure. `options`: the client's.
+    """Return the likely cause that no broker answered at these addresses, with the cure. `options`: the client's.
 
     >>> diagnose_addresses(["127.0.0.1:1"], {"security_protocol": "PLAINTEXT"}).partition(";")[0]
     'nothing listens at 127.0.0.1:1'
@@ -113,7 +113,7 @@ def diagnose_addresses(servers: Sequence[str], options: Mapping[str, Any]) -> st
 
 
 def _problem(server: str) -> str:
-    """What a TCP connection finds at the address; "": someone listens.
+    """Return what a TCP connection finds at the address; "": someone listens.
 
     >>> _problem("127.0.0.1:kafka"), _problem("[::1]:1")[:26]
     ('127.0.0.1:kafka is no HOST:PORT', 'nothing listens at [::1]:1')
@@ -177,7 +177,7 @@ class RecentBrokers:
             self._problems.pop((client_id, server), None)
 
     def recent(self, client_id: str) -> dict[str, str]:
-        """Address -> problem, of this client id."""
+        """Return address -> problem, of the client with this id."""
         oldest = self._clock() - _RECENT_SECONDS
         return {
             server: problem
@@ -186,7 +186,7 @@ class RecentBrokers:
         }
 
 
-# Of this process. The client makes its connections itself, so there is no other way from them to the worker.
+# One for the process: the client makes its connections itself, so there is no other way from them to the worker.
 DISTRUSTED = RecentBrokers()
 """The brokers whose certificate was refused, and why."""
 REACHED = RecentBrokers()
@@ -196,14 +196,14 @@ UNREACHED = RecentBrokers()
 
 
 def unreached(client_id: str) -> str:
-    """The advertised addresses that cannot be reached although a bootstrap server answers, and the cure; or ""."""
-    answering, away = REACHED.recent(client_id), UNREACHED.recent(client_id)
-    if not answering or not away:
+    """Say which advertised addresses cannot be reached although a bootstrap server answers, and the cure; or ""."""
+    answering, unreachable = REACHED.recent(client_id), UNREACHED.recent(client_id)
+    if not answering or not unreachable:
         return ""
     return (
         f"{', '.join(answering)} answers, but what the brokers advertise cannot be reached from here: "
-        f"{', '.join(away.values())}. Correct advertised.listeners of these brokers, or the names and the network of "
-        "this machine"
+        f"{', '.join(unreachable.values())}. Correct advertised.listeners of these brokers, or the names and the "
+        "network of this machine"
     )
 
 
@@ -329,7 +329,7 @@ THROTTLED = (
 
 
 def is_throttled(error: BaseException) -> bool:
-    """Whether the client waits because of a quota. It says so in the error of the next request.
+    """Return whether the client waits because of a quota. It says so in the error of the next request.
 
     >>> is_throttled(NodeNotReadyError("Node paused: {'throttle'}")), is_throttled(NodeNotReadyError(1))
     (True, False)
@@ -352,22 +352,22 @@ def translate(error: KafkaError, doing: str) -> StreamError:
     for kind, cure in _CURES.items():
         if isinstance(error, kind):
             is_login = isinstance(error, SaslAuthenticationFailedError)
-            ours = Fenced if isinstance(error, _FENCED) else LoginRefused if is_login else StreamError
-            return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
+            kind_of_error = Fenced if isinstance(error, _FENCED) else LoginRefused if is_login else StreamError
+            return kind_of_error(f"{text.rstrip('.')}; {cure}" if cure else text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
 
 
 def not_reached(error: KafkaError, settings: Settings) -> StreamError:
-    """Why a client could not be made, for a command, which ends; a worker tries again."""
+    """Explain why a client could not be made, for a command, which ends; a worker tries again."""
     servers = settings.kafka.bootstrap_servers
-    ours = translate(error, f"connecting to {servers}")
-    if not isinstance(ours, TransactionFailed):  # such as a refused login, whose message names the cure
-        return ours
+    translated = translate(error, f"connecting to {servers}")
+    if not isinstance(translated, TransactionFailed):  # such as a refused login, whose message names the cure
+        return translated
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
 def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
-    """The error for a KeyError of the client, which looks up what a broker left out of its answer; raises any other."""
+    """Explain the client's KeyError for what a broker left out of its answer. Raises any other KeyError."""
     if not error.args or not isinstance(error.args[0], TopicPartition):
         raise error
     place = error.args[0]
@@ -379,7 +379,7 @@ def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raise the client's errors as ours."""
+    """Raise the client's errors as those of errors.py."""
     try:
         yield
     except KafkaError as error:

@@ -113,12 +113,12 @@ class _BoundedAppend:
         """Return the number of records added; `max_records`, which ends the poll, once it has enough bytes."""
         if not drained:  # a new poll
             self._room = self._most_bytes
-        part.room = before = self._room
+        part.room = room = self._room
         part.most, part.epochs = self._most_of_record, self._epochs
         # Of a fetch without a batch the client would take "unknown" as the epoch of its position.
         part.leader_epoch = self._epochs.before(part.topic_partition, part.next_fetch_offset)
         count = self._append(drained, part, max_records, update_offsets)
-        self._room -= before - part.room
+        self._room -= room - part.room
         return max_records if self._room <= 0 else count
 
 
@@ -173,7 +173,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         self.drain()
 
     def _is_visible(self, batch: Any) -> bool:
-        """Whether the batch holds records, not a transaction marker, and belongs to no aborted transaction."""
+        """Return whether the batch holds records, not a transaction marker, and belongs to no aborted transaction."""
         self.leader_epoch = batch.leader_epoch
         if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
             self._consume_aborted_transactions_up_to(batch.last_offset)
@@ -185,7 +185,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
 
 
 def next_batch(batches: Any) -> Any:
-    """The next batch of kafka-python's MemoryRecords, or None.
+    """Return the next batch of kafka-python's MemoryRecords, or None.
 
     Raises CorruptRecordError for a batch without a whole header, and for another format than 2, which brokers store
     since Kafka 0.11.
@@ -202,7 +202,10 @@ def next_batch(batches: Any) -> Any:
 
 
 def _offset_behind(batch: Any, batches: Any) -> int:
-    """Where to read on behind a damaged batch: at the next one if there is one, as the header may lie about its end."""
+    """Return where to read on behind a damaged batch.
+
+    At the next batch if there is one, because the header may lie about the end of this one.
+    """
     with suppress(CorruptRecordError):
         if (following := next_batch(batches)) is not None:
             return int(following.base_offset)
@@ -210,7 +213,7 @@ def _offset_behind(batch: Any, batches: Any) -> int:
 
 
 def _is_abort_marker(batch: Any) -> bool:
-    """Whether the batch is a marker that a transaction was aborted; the client's own code unpacks without a limit."""
+    """Return whether the batch marks an aborted transaction; the client's own code unpacks without a limit."""
     if not batch.is_control_batch:
         return False
     marker = next(unpack(batch, "", -1), None)
@@ -222,7 +225,7 @@ def _is_abort_marker(batch: Any) -> bool:
 
 
 def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> Iterator[Record]:
-    """The records of a batch (kafka-python's DefaultRecordBatch). O(bytes).
+    """Yield the records of a batch (kafka-python's DefaultRecordBatch). O(bytes).
 
     However much the batch unpacks to, memory holds one record and a few megabytes of it. A record of more than `most`
     bytes, `HEADER_COST` included, has no value and no headers, and says so (`Record.cut`). Raises CorruptRecordError at
@@ -230,53 +233,53 @@ def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> I
     """
     source = pieces(batch.compression_type, memoryview(batch._buffer)[batch.HEADER_STRUCT.size :].tobytes())
     data, is_partial = _window(b"", source, _WINDOW)
-    size, at = len(data), 0
+    size, position = len(data), 0
     base, first = batch.base_offset, batch.first_timestamp
     append_time = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
     try:
         for _ in range(batch.records_count):
-            if is_partial and size - at < _HEAD:
-                data, is_partial = _window(data[at:], source, _WINDOW)
-                size, at = len(data), 0
-            length, at = decode_varint(data, at)
-            if is_partial and at + length > size:
-                data, is_partial = _window(data[at:], source, min(length, max(most, _HEAD)))
-                size, at = len(data), 0
-            end = at + length
-            _, at = decode_varint(data, at)  # attributes, unused so far
-            timestamp_delta, at = decode_varint(data, at)
-            offset_delta, at = decode_varint(data, at)
-            key, at = _bytes(data, at)
+            if is_partial and size - position < _HEAD:
+                data, is_partial = _window(data[position:], source, _WINDOW)
+                size, position = len(data), 0
+            length, position = decode_varint(data, position)
+            if is_partial and position + length > size:
+                data, is_partial = _window(data[position:], source, min(length, max(most, _HEAD)))
+                size, position = len(data), 0
+            end = position + length
+            _, position = decode_varint(data, position)  # attributes, unused so far
+            timestamp_delta, position = decode_varint(data, position)
+            offset_delta, position = decode_varint(data, position)
+            key, position = _bytes(data, position)
             cut, value = 0, _NO_VALUE
             headers: Sequence[tuple[str, bytes | None]] = _NO_HEADERS
             if length > most:
-                cut, key, at = length, key if at <= size else None, end
-                while is_partial and at > size:
-                    at -= size
+                cut, key, position = length, key if position <= size else None, end
+                while is_partial and position > size:
+                    position -= size
                     data, is_partial = _window(b"", source, 1)
                     size = len(data)
-                end = at
+                end = position
             else:
-                value, at = _bytes(data, at)
-                count, at = decode_varint(data, at)
+                value, position = _bytes(data, position)
+                count, position = decode_varint(data, position)
                 if length + HEADER_COST * count > most:
-                    cut, value, at = length + HEADER_COST * count, _NO_VALUE, end
+                    cut, value, position = length + HEADER_COST * count, _NO_VALUE, end
                 elif count:
-                    headers, at = _headers(data, at, count)
-            if at != end or end > size:
-                raise ValueError(f"a record ends at byte {at} of {size}, and should at {end}")
+                    headers, position = _headers(data, position, count)
+            if position != end or end > size:
+                raise ValueError(f"a record ends at byte {position} of {size}, and should at {end}")
             timestamp = first + timestamp_delta if append_time is None else append_time
             if not -_TIMES <= timestamp < _TIMES:  # the Java client's sum wraps round, too
                 timestamp = (timestamp + _TIMES) % (2 * _TIMES) - _TIMES
             yield Record(topic, partition, base + offset_delta, timestamp, key, value, headers, cut)
     except (ValueError, IndexError) as error:
         raise CorruptRecordError(f"Found invalid record structure: {error!r}") from error
-    if at != size or (is_partial and any(source)):
-        raise CorruptRecordError(f"{size - at} or more unconsumed bytes after all records consumed")
+    if position != size or (is_partial and any(source)):
+        raise CorruptRecordError(f"{size - position} or more unconsumed bytes after all records consumed")
 
 
 def _window(rest: bytes, source: Iterator[bytes], least: int) -> tuple[bytes, bool]:
-    """`rest` and as many pieces as make at least `least` bytes; and whether there may be more."""
+    """Join `rest` and as many pieces as make at least `least` bytes; return them, and whether there may be more."""
     parts, size = [rest] if rest else [], len(rest)
     for piece in source:
         parts.append(piece)
@@ -286,23 +289,23 @@ def _window(rest: bytes, source: Iterator[bytes], least: int) -> tuple[bytes, bo
     return b"".join(parts), False
 
 
-def _headers(data: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
-    """(headers, position after them)."""
+def _headers(data: bytes, position: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    """Read `count` headers; return them and the position after them."""
     headers = []
     if count < 0:
         raise ValueError(f"a record has {count} headers")
     for _ in range(count):
-        name, at = _bytes(data, at)
+        name, position = _bytes(data, position)
         if name is None:
             raise ValueError("a header has no name")
-        value, at = _bytes(data, at)
+        value, position = _bytes(data, position)
         headers.append((name.decode(errors=ESCAPED), value))
-    return headers, at
+    return headers, position
 
 
-def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """(bytes after their length, None for null; position after them)."""
-    length, at = decode_varint(data, at)
+def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Read bytes after their length, None for null; return them and the position after them."""
+    length, position = decode_varint(data, position)
     if length < 0:
-        return None, at
-    return data[at : at + length], at + length
+        return None, position
+    return data[position : position + length], position + length

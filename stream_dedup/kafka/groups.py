@@ -21,22 +21,22 @@ _HAS_MEMBERS = (kafka_errors.UnknownMemberIdError, kafka_errors.RebalanceInProgr
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`members`: client id and host. `offsets`: partition -> the committed offset (-1: none), and the end."""
+    """The consumer group as the brokers have it."""
 
     state: str
-    members: list[tuple[str, str]]
-    offsets: dict[int, tuple[int, int]]
+    members: list[tuple[str, str]]  # client id and host
+    offsets: dict[int, tuple[int, int]]  # partition -> the committed offset (-1: none), and the end
 
 
 def show(settings: Settings, runtime: Runtime = REAL) -> GroupView:
-    """The group as the brokers have it."""
+    """Return the group as the brokers have it."""
     group = settings.kafka.group_id
     with administrator(settings, runtime) as admin:
         described = admin.describe_groups([group])[group]
         places = _places(admin, settings)
         ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
         committed = admin.list_group_offsets(group)[group]
-    members = [(str(one["client_id"]), str(one["client_host"])) for one in described["members"]]
+    members = [(str(member["client_id"]), str(member["client_host"])) for member in described["members"]]
     offsets = {
         place.partition: (int(committed[place].offset) if place in committed else -1, int(ends[place].offset))
         for place in places
@@ -45,12 +45,12 @@ def show(settings: Settings, runtime: Runtime = REAL) -> GroupView:
 
 
 def set_offsets(
-    settings: Settings, to: str, partitions: Collection[int] = (), runtime: Runtime = REAL
+    settings: Settings, target: str, partitions: Collection[int] = (), runtime: Runtime = REAL
 ) -> dict[int, int]:
     """Set the group's offsets, of all partitions unless some are named; return them.
 
-    `to`: an offset, `earliest`, `latest`, `current`, or a time in ISO 8601, for the first record from then on. Offsets
-    that a person sets carry no note, so the next worker believes them (worker/resume.py).
+    `target`: an offset, `earliest`, `latest`, `current`, or a time in ISO 8601, for the first record from then on.
+    Offsets that a person sets carry no note, so the next worker believes them (worker/resume.py).
     """
     group = settings.kafka.group_id
     with administrator(settings, runtime) as admin:
@@ -59,7 +59,7 @@ def set_offsets(
         if unknown:
             raise UsageError(f"{settings.topics.input} has no partition {', '.join(map(str, sorted(unknown)))}")
         chosen = [place for place in places if not partitions or place.partition in partitions]
-        targets = _targets(admin, group, to, chosen)
+        targets = _targets(admin, group, target, chosen)
         answers = admin.alter_group_offsets(
             group, {place: OffsetAndMetadata(offset, "", -1) for place, offset in targets.items()}
         )
@@ -79,8 +79,8 @@ class Reset:
     offsets: dict[int, int]
 
 
-def reset(settings: Settings, to: str, *, confirmed: bool, runtime: Runtime = REAL) -> Reset:
-    """Empty what the worker wrote, forget what it remembers, and read the input from `to` on (see `set_offsets`).
+def reset(settings: Settings, target: str, *, confirmed: bool, runtime: Runtime = REAL) -> Reset:
+    """Empty what the worker wrote, forget what it remembers, and read the input from `target` on (`set_offsets`).
 
     Unless `confirmed` it changes nothing, and says what it would do. Killed half-way it can be run again: the offsets
     come first, so that no worker goes on behind an emptied changelog.
@@ -92,7 +92,7 @@ def reset(settings: Settings, to: str, *, confirmed: bool, runtime: Runtime = RE
                 f"the group {settings.kafka.group_id} has {counted(len(members), 'member')}: stop every one, and run "
                 "this again"
             )
-        offsets = _targets(admin, settings.kafka.group_id, to, _places(admin, settings))
+        offsets = _targets(admin, settings.kafka.group_id, target, _places(admin, settings))
         places = [place for name in written for place in _places(admin, settings, name)]
         begins = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
         ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
@@ -100,7 +100,7 @@ def reset(settings: Settings, to: str, *, confirmed: bool, runtime: Runtime = RE
         for place in places:
             deleted[place.topic] += int(ends[place].offset) - int(begins[place].offset)
         if confirmed:
-            set_offsets(settings, to, (), runtime)
+            set_offsets(settings, target, (), runtime)
             admin.delete_records({place: int(ends[place].offset) for place in places if ends[place].offset})
     return Reset(deleted, {place.partition: offset for place, offset in offsets.items()})
 
@@ -113,33 +113,36 @@ def _places(admin: Any, settings: Settings, name: str = "") -> list[TopicPartiti
     return sorted(TopicPartition(topic["name"], part["partition_index"]) for part in topic["partitions"])
 
 
-def _targets(admin: Any, group: str, to: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+def _targets(admin: Any, group: str, target: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
     def ends(spec: Any) -> dict[TopicPartition, int]:
         return {
-            at: int(found.offset) for at, found in admin.list_partition_offsets(dict.fromkeys(places, spec)).items()
+            place: int(found.offset)
+            for place, found in admin.list_partition_offsets(dict.fromkeys(places, spec)).items()
         }
 
-    if to == "current":
+    if target == "current":
         committed = admin.list_group_offsets(group)[group]
         if missing := [place.partition for place in places if place not in committed]:
             raise UsageError(f"the group {group} has no offset of partition {', '.join(map(str, missing))}")
         return {place: int(committed[place].offset) for place in places}
-    if to in ("earliest", "latest"):
-        return ends(OffsetSpec.EARLIEST if to == "earliest" else OffsetSpec.LATEST)
-    if to.isdecimal():
+    if target in ("earliest", "latest"):
+        return ends(OffsetSpec.EARLIEST if target == "earliest" else OffsetSpec.LATEST)
+    if target.isdecimal():
         first, last = ends(OffsetSpec.EARLIEST), ends(OffsetSpec.LATEST)
         for place in places:
-            if not first[place] <= int(to) <= last[place]:
+            if not first[place] <= int(target) <= last[place]:
                 raise UsageError(
-                    f"partition {place.partition} has the offsets {first[place]} to {last[place]}, and not {to}"
+                    f"partition {place.partition} has the offsets {first[place]} to {last[place]}, and not {target}"
                 )
-        return dict.fromkeys(places, int(to))
+        return dict.fromkeys(places, int(target))
     try:
-        moment = datetime.fromisoformat(to)
+        moment = datetime.fromisoformat(target)
     except ValueError:
-        raise UsageError(f"{to!r} is no offset, earliest, latest, current, or time as 2026-01-31T00:00:00Z") from None
+        raise UsageError(
+            f"{target!r} is no offset, earliest, latest, current, or time as 2026-01-31T00:00:00Z"
+        ) from None
     if moment.tzinfo is None:
-        raise UsageError(f"{to} has no time zone: append Z for UTC, or +01:00")
+        raise UsageError(f"{target} has no time zone: append Z for UTC, or +01:00")
     # -1: no record is that young.
     last, found = ends(OffsetSpec.LATEST), ends(OffsetTimestamp(int(moment.timestamp() * 1000)))
     return {place: offset if offset >= 0 else last[place] for place, offset in found.items()}

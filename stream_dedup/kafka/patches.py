@@ -125,7 +125,7 @@ def stop_sending(producer: Any) -> None:
 
 
 def is_connected(consumer: Any) -> bool:
-    """Whether this KafkaConsumer has a connection to any broker. Any thread may call it."""
+    """Return whether this KafkaConsumer has a connection to any broker. Any thread may call it."""
     return any(conn.connected for conn in list(consumer._client._manager._conns.values()))
 
 
@@ -141,10 +141,10 @@ def keep_batches_whole(producer: Any) -> None:
 # The client warns of a hang when it reads from a socket for longer than 0.1 s. A fetch of 16 MB is read in one go, in
 # 0.1 to 0.25 s while all other threads are busy, so the log would fill with false warnings.
 _SLOW_TASK_SECONDS = 1.0
-# Of a connection to an address that swallows packets; then the next one is tried. A tenth of a second is long even
+# A connection to an address that swallows packets ends after this; then the next one is tried. .1 s is long even
 # between continents, and the client's 10 s, which double up to 30 s, outlast a session.
 _CONNECT_MS = 4000
-# Between two questions to bootstrap servers that answer, but name brokers that cannot be reached.
+# The pause between two questions to bootstrap servers that answer, but name brokers that cannot be reached.
 _BOOTSTRAP_AGAIN_SECONDS = 5.0
 _FINAL = (
     kafka_errors.SaslAuthenticationFailedError,
@@ -156,7 +156,7 @@ _FINAL = (
 def network(**options: Any) -> KafkaNetClient:
     """Make the network of one client: the value of its option `kafka_client`. The caller closes it."""
     selector = _Selector(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS)
-    connecting = {f"socket_connection_setup_timeout{most}_ms": _CONNECT_MS for most in ("", "_max")}
+    connecting = {f"socket_connection_setup_timeout{suffix}_ms": _CONNECT_MS for suffix in ("", "_max")}
     return KafkaNetClient(net=selector, manager=_Connections(selector, **options | connecting))
 
 
@@ -201,7 +201,7 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
     addresses, it would try the old addresses for ever; here it asks the bootstrap servers again (KIP-899).
     """
 
-    _bootstrap_due = 0.0  # monotonic seconds
+    _bootstrap_due = 0.0  # when the servers may be asked again, monotonic seconds
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         await super()._connect(node, conn, **options)
@@ -283,7 +283,7 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python ships
 
 
 class _TlsTransport(_Transport, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python ships no types
-    """The same; and it closes its socket when it cannot be made, or after a failed handshake."""
+    """Does so with TLS, too; and closes its socket when it cannot be made, or after a failed handshake."""
 
     def __init__(self, net: Any, sock: Any, **options: Any) -> None:
         try:

@@ -74,7 +74,7 @@ class RecordBatch:
         return self._sent.final_state in (FinalState.SUCCEEDED, FinalState.FAILED)
 
     def failures(self) -> list[tuple[Outgoing, Exception]]:
-        """Each record that is not acknowledged, and why."""
+        """Return each record that is not acknowledged, and why."""
         future = self._sent.produce_future
         if not future.is_done:
             missing = kafka_errors.KafkaTimeoutError("not acknowledged in time")
@@ -102,7 +102,7 @@ class _CompressedBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]  # ka
 
 
 def batch_builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
-    """The client's builder in the state after appending the records one by one, but already compressed."""
+    """Return the client's builder in the state after appending the records one by one, but already compressed."""
     builder = _CompressedBuilder(2, compression, False, -1, -1, -1, batch_bytes)
     builder._buffer.extend(packed.body)
     builder._num_records = len(packed.records)
@@ -144,21 +144,21 @@ class TaskProducer:
             self._producer.init_transactions()
 
         try:
-            what = f"fencing the former writer of {config['transactional_id']}"
-            with self._translated(what):
-                self.wait(what, self._calls.start(what, construct))
+            action = f"fencing the former writer of {config['transactional_id']}"
+            with self._translated(action):
+                self.wait(action, self._calls.start(action, construct))
         except StreamError:
             self.close()
             raise
 
-    def start(self, what: str, job: Callable[[], T]) -> Future[T]:
+    def start(self, action: str, job: Callable[[], T]) -> Future[T]:
         """Begin a job in the producer's thread."""
-        return self._calls.start(what, job)
+        return self._calls.start(action, job)
 
-    def wait(self, what: str, job: Future[T]) -> T:
-        """The result or the error of a job. Raises Stalled if it takes too long; then the producer is of no use."""
+    def wait(self, action: str, job: Future[T]) -> T:
+        """Return a job's result or raise its error. Raises Stalled if it takes too long; close the producer then."""
         # A bound of the client's own is the same; it should expire first, because its error tells more.
-        return self._calls.wait(what, self._bound + 1, job)
+        return self._calls.wait(action, self._bound + 1, job)
 
     # -- the calls of a transaction, in a job ----------------------------------------------------------------
 
@@ -229,8 +229,8 @@ class TaskProducer:
                     raise error
 
     def ends_in(self, topic: str) -> dict[TopicPartition, int]:
-        """Where the flushed transaction ends in each partition of a topic that got records of it, as far as the broker
-        has reported it.
+        """Return where the flushed transaction ends in each partition of a topic that got records of it,
+        as far as the broker has reported it.
         """
         return {batch.place: batch.end for batch in self._sent if batch.place.topic == topic and batch.end is not None}
 
@@ -242,7 +242,7 @@ class TaskProducer:
                 known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
                 self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
 
-    def write(self, what: str, records: Sequence[Outgoing]) -> None:
+    def write(self, action: str, records: Sequence[Outgoing]) -> None:
         """Write these records in one transaction, without offsets. Waits until it is committed."""
 
         def transaction() -> None:
@@ -251,7 +251,7 @@ class TaskProducer:
             self.flush()
             self.commit()
 
-        self.wait(what, self.start(what, transaction))
+        self.wait(action, self.start(action, transaction))
 
     def close(self) -> None:
         """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""
@@ -268,16 +268,16 @@ class TaskProducer:
             patches.stop_sending(producer)
 
     @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
+    def _translated(self, action: str) -> Iterator[None]:
         """Make a call of the client, unless it was given up meanwhile. Raises a StreamError in place of its errors."""
         if self._is_closed or self._calls.is_given_up:
-            raise Stalled(f"{what} was not begun, the producer was given up")
+            raise Stalled(f"{action} was not begun, the producer was given up")
         try:
             yield
         except KafkaError as error:
-            raise errors.translate(error, what) from error
+            raise errors.translate(error, action) from error
         except ValueError as error:  # an unknown partition: the topic has changed
-            raise TransactionFailed(f"{what}: {error}", lasting=True) from error
+            raise TransactionFailed(f"{action}: {error}", lasting=True) from error
 
 
 def _close(producer: Any) -> None:
@@ -292,24 +292,24 @@ def _close(producer: Any) -> None:
 def _raise_failure(sent: Sequence[RecordBatch]) -> None:
     """Raise what the broker or the client has answered to these records, unless all is well.
 
-    `Refused`, of all records that the broker refuses by name. If it refuses a batch as a whole, a failure that lasts,
-    with the records of the batch: they have the very same error, so an error names a record only if no other record
-    has it. Batches without an outcome of their own do not count: when the broker refuses one batch, the client gives up
-    those behind it unseen, and the next try finds out about them.
+    It is `Refused`, with all records that the broker refuses by name. If the broker refuses a batch as a whole, it is a
+    failure that lasts, with the records of the batch: they have the very same error, so an error names a record only if
+    no other record has it. Batches without an outcome of their own do not count: when the broker refuses one batch, the
+    client gives up those behind it unseen, and the next try finds out about them.
     """
     failures = [failure for batch in sent if batch.has_own_outcome for failure in batch.failures()]
     if not failures:
         return
     shared = Counter(id(error) for _, error in failures)
-    ours = [
+    refused = [
         (record, error)
         for record, error in failures
         if isinstance(error, _REFUSED) and shared[id(error)] == 1 and record.source >= 0  # not of the changelog
     ]
-    if ours:
-        record, error = ours[0]
+    if refused:
+        record, error = refused[0]
         text = f"{record.topic} refuses a record: {error_text(error)}"
-        raise Refused(text, list(dict.fromkeys(record.source for record, _ in ours))) from error
+        raise Refused(text, list(dict.fromkeys(record.source for record, _ in refused))) from error
     record, error = failures[0]
     if not isinstance(error, _REFUSED):
         raise error

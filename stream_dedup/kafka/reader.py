@@ -35,7 +35,7 @@ _ANSWER_MS = 10_000
 
 
 class _Reader:
-    """Use it in a `with`. `most_of_record`: as of `make_consumer`.
+    """What both readers share. Use them in a `with`. `most_of_record`: see `fetch.install`.
 
     Raises TopicError for a missing topic, StreamError where Kafka cannot be read.
     """
@@ -55,7 +55,7 @@ class _Reader:
         self._consumer.close()
 
     def _limits(self, topic: str) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end of each partition, in their order."""
+        """Return the first offset and the end of each partition, in their order."""
         numbers = self._consumer.partitions_for_topic(topic)
         if not numbers:
             raise TopicError(f"there is no topic {topic} at {self._servers}, or this user may not see it")
@@ -64,7 +64,7 @@ class _Reader:
         return {place: (int(begins[place]), int(ends[place])) for place in places}
 
     def _since(self, limits: Mapping[TopicPartition, tuple[int, int]], since: int) -> dict[TopicPartition, int]:
-        """The offset of each partition's first record with this time (ms) or a later one, or its end."""
+        """Return the offset of each partition's first record with this time (ms) or a later one, or its end."""
         firsts = self._consumer.offsets_for_times(dict.fromkeys(limits, max(0, since)))
         return {place: int(firsts[place].offset) if firsts.get(place) else end for place, (_, end) in limits.items()}
 
@@ -79,12 +79,12 @@ class TopicReader(_Reader):
     """Reads what is stored: all records, the last ones, or single ones by offset."""
 
     def beginnings(self, topic: str) -> Mapping[int, int]:
-        """The first readable offset of each partition."""
+        """Return the first readable offset of each partition."""
         with errors.translated(f"reading {topic}"):
             return {place.partition: begin for place, (begin, _) in self._limits(topic).items()}
 
     def all(self, topic: str, count: int = sys.maxsize) -> Iterator[Any]:
-        """Every record up to the topic's present end, partition by partition, so that the order never varies.
+        """Yield every record up to the topic's present end, partition by partition, so that the order never varies.
 
         `count`: only those at the last `count` offsets of each partition, fewer where transaction markers or gaps lie.
         """
@@ -92,7 +92,7 @@ class TopicReader(_Reader):
             yield from self.partition(topic, number, count)
 
     def partition(self, topic: str, number: int, count: int = sys.maxsize) -> Iterator[Any]:
-        """The records at the last `count` offsets of one partition, up to its present end."""
+        """Yield the records at the last `count` offsets of one partition, up to its present end."""
         with errors.translated(f"reading {topic}"):
             place = TopicPartition(topic, number)
             begin, end = self._limits(topic)[place]
@@ -101,7 +101,7 @@ class TopicReader(_Reader):
     def newest(
         self, topic: str, wanted: Callable[[Any], bool], since: int, report: Callable[[int, int], None]
     ) -> Any | None:
-        """The wanted record with the latest time among the last ones of the partitions; None: there is none.
+        """Return the wanted record with the latest time among the last ones of the partitions; None: there is none.
 
         Reads from the ends back, to the first record with a time of `since` (ms) or later. `report` gets the number of
         offsets that are read, and of all.
@@ -123,7 +123,7 @@ class TopicReader(_Reader):
         return None
 
     def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
-        """The records at these (partition, offset); deleted ones are missing from the result."""
+        """Return the records at these (partition, offset); deleted ones are missing from the result."""
         records: dict[tuple[int, int], Any] = {}
         with errors.translated(f"reading {topic}"):
             limits = self._limits(topic)
@@ -188,7 +188,7 @@ class LiveReader(_Reader):
         return not any(self._buffers.values()) and not self._behind()
 
     def poll(self) -> list[Record]:
-        """The next records, perhaps none; waits at most about half a second. Raises StreamError when reading stalls."""
+        """Return the next records, perhaps none; wait at most half a second. Raises StreamError when reading stalls."""
         with errors.translated(f"reading {self.topic}"):
             polled = self._consumer.poll(int(_POLL_SECONDS * 1000))
         now = time.monotonic()
@@ -200,8 +200,8 @@ class LiveReader(_Reader):
         behind = self._behind()
         if behind and now - max(self._last_record_at.values()) > _STALL_SECONDS:
             raise StreamError(
-                f"{self.topic}: partitions {sorted(each.partition for each in behind)} have more records, but nothing "
-                f"could be read for {_STALL_SECONDS:.0f} s; look at their leaders"
+                f"{self.topic}: partitions {sorted(place.partition for place in behind)} have more records, but "
+                f"nothing could be read for {_STALL_SECONDS:.0f} s; look at their leaders"
             )
         merged = self._merge({place for place in behind if now - self._last_record_at[place] < _PARTITION_SECONDS})
         patches.throttle(self._consumer, {place: len(records) for place, records in self._buffers.items()}, _BUFFERED)
@@ -222,7 +222,7 @@ class LiveReader(_Reader):
         return merged
 
     def _behind(self) -> list[TopicPartition]:
-        """The partitions whose position is before the end."""
+        """Return the partitions whose position is before the end."""
         return [place for place, end in self._ends.items() if self._consumer.position(place, timeout_ms=0) < end]
 
     def _update_ends(self) -> None:
@@ -237,5 +237,5 @@ class LiveReader(_Reader):
 
 
 def _head_time(buffer: Sequence[Record]) -> int:
-    """The time by which the first record is merged. A lone date in the future does not hold up those behind it."""
+    """Return the time by which the first record is merged. A lone date in the future delays no record behind it."""
     return min(buffer[0].timestamp, buffer[1].timestamp) if len(buffer) > 1 else buffer[0].timestamp

@@ -44,36 +44,32 @@ _OVERHEAD = HEADER_BYTES + RECORD_OVERHEAD + 3 * _VARINT_BYTES
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A record that was read: the fields of kafka-python's ConsumerRecord that we use, by the same names.
-
-    `timestamp` is in ms since 1970. Bytes of a header's name that are not UTF-8 are escaped (`ESCAPED`). `cut`: the
-    bytes of a record that was too large to be read, `HEADER_COST` included; its value and headers are missing.
-    """
+    """A record that was read: the fields of kafka-python's ConsumerRecord that we use, by the same names."""
 
     topic: str
     partition: int
     offset: int
-    timestamp: int
+    timestamp: int  # ms since 1970
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-    cut: int = 0
+    headers: Sequence[tuple[str, bytes | None]]  # bytes of a name that are not UTF-8 are escaped (`ESCAPED`)
+    cut: int = 0  # bytes, `HEADER_COST` included, of a record too large to be read, without value and headers
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A record to produce. `source`: index in the batch of the input record it comes from; -1: none."""
+    """A record to produce."""
 
     topic: str
     partition: int
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
-    timestamp: int | None
-    source: int = -1
+    timestamp: int | None  # ms since 1970; None: the time of packing
+    source: int = -1  # the index in the batch of the input record that it comes from; -1: none
 
 
 def content_bytes(record: Any) -> int:
-    """Bytes of a record's key, value and headers, by which the memory of records is bounded; `HEADER_COST` included.
+    """Return the bytes of a record's key, value and headers, by which memory is bounded; `HEADER_COST` included.
 
     >>> content_bytes(Record("news", 0, 0, 0, b"key", None, [("name", b"12"), ("empty", None)]))
     142
@@ -116,7 +112,7 @@ def _varint(value: int) -> bytes:
 
 
 def _header_name(name: str) -> bytes:
-    """The name of a header, after its length."""
+    """Return the name of a header, after its length."""
     return _short_header_name(name) if len(name) <= _SHORT_NAME else _with_length(name.encode(errors=ESCAPED))
 
 
@@ -130,7 +126,7 @@ def _with_length(content: bytes) -> bytes:
 
 
 def size_bound(record: Any) -> int:
-    """Upper bound of the bytes of a batch that holds only this record. O(headers).
+    """Return an upper bound of the bytes of a batch that holds only this record. O(headers).
 
     >>> size_bound(Outgoing("t", 0, b"key", b"value", [("name", b"")], 0))
     131
@@ -142,7 +138,7 @@ def size_bound(record: Any) -> int:
 
 
 def batch_sizes(record: Any) -> tuple[int, int]:
-    """Bytes of a batch that holds only this record: uncompressed, and as the producer compresses it. O(bytes)."""
+    """Return the bytes of a batch of this record alone: uncompressed, and as the producer compresses it. O(bytes)."""
     outgoing = Outgoing("", 0, record.key, record.value, record.headers, 0)
     [packed] = pack([outgoing], 0)
     compressed = min(len(packed.body), len(lz4.frame.compress(packed.body, block_linked=False)))

@@ -21,10 +21,10 @@ def _start_thread(name: str, function: Callable[[], object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """`monotonic`: seconds from any moment on. `wall`: seconds since 1970. The rest is the standard library's."""
+    """Clocks, threads and clients; by default those of the standard library and of kafka-python."""
 
-    monotonic: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic  # seconds from any moment on
+    wall: Callable[[], float] = time.time  # seconds since 1970
     start_thread: Callable[[str, Callable[[], object]], object] = _start_thread
     future: Callable[[], Future[Any]] = Future
     queue: Callable[[], Any] = SimpleQueue

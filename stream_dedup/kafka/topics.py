@@ -50,16 +50,14 @@ _TIME_LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """An existing topic. `id`: one that is deleted and created anew has another. `leaderless`: the partitions that no
-    broker leads. `replicas`: the fewest of a partition. `brokers`: of the cluster; 0 in both: unknown.
-    """
+    """An existing topic."""
 
     partitions: int
     config: Mapping[str, str]
-    id: str = ""
-    leaderless: tuple[int, ...] = ()
-    replicas: int = 0
-    brokers: int = 0
+    id: str = ""  # a topic that is deleted and created anew has another one
+    leaderless: tuple[int, ...] = ()  # the partitions that no broker leads
+    replicas: int = 0  # of the partition with the fewest; 0: unknown
+    brokers: int = 0  # of the cluster; 0: unknown
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
@@ -76,24 +74,22 @@ class Topic:
 
 
 class _Rule(NamedTuple):
-    """`value`: of a new topic, and in the command that fixes another one. `holds`: whether a topic may stay as it is;
-    `problem`: what is wrong otherwise.
-    """
+    """A rule for one setting of a topic."""
 
     key: str
-    value: object
-    holds: Callable[[Topic], bool]
-    problem: str
+    value: object  # of a new topic, and in the command that corrects an existing one
+    holds: Callable[[Topic], bool]  # whether a topic may stay as it is
+    problem: str  # what is wrong if it may not
 
 
 def topic_names(settings: Settings) -> list[str]:
-    """The five topics, the input first."""
+    """Return the five topics, the input first."""
     topics = settings.topics
     return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
 
 
 def new_config(settings: Settings, name: str, source: Topic) -> dict[str, str]:
-    """The configuration of a new topic, other than the input. `source`: the input."""
+    """Return the configuration of a new topic other than the input. `source`: the input."""
     config: dict[str, object] = {rule.key: rule.value for rule in _rules(settings, name, source)}
     if name == settings.topics.changelog:
         # Retention counts by the broker's clock. By a worker's, one that is ahead by an hour could write nothing (Kafka
@@ -107,12 +103,12 @@ def new_config(settings: Settings, name: str, source: Topic) -> dict[str, str]:
 
 
 def changelog_partitions(settings: Settings, source: Topic) -> int:
-    """The number of partitions that the changelog needs."""
+    """Return the number of partitions that the changelog needs."""
     return PARTITIONS * (1 if settings.worker.is_global else source.partitions)
 
 
 def changelog_retention_ms(settings: Settings, source: Topic) -> int:
-    """How long the changelog must retain a block after its writing, for an input like this (window.py)."""
+    """Return how long the changelog must retain a block after its writing, for an input like this (window.py)."""
     wait = source.number(_RETENTION, -1)
     if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get(_CLEANUP, "delete"):
         wait = _LONGEST_WAIT_MS
@@ -127,7 +123,7 @@ _DURABLE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false
 
 
 def weaknesses(topic: Topic) -> dict[str, str]:
-    """What the loss of one broker may cost: the setting -> what is wrong. Empty on a single broker.
+    """Return what the loss of one broker may cost: the setting -> what is wrong. Empty on a single broker.
 
     >>> weaknesses(Topic(1, {}, replicas=1, brokers=3))
     {'replicas': 'has 1 replica on 3 brokers: with its broker its records are lost'}
@@ -179,7 +175,7 @@ def fix_topics(settings: Settings, runtime: Runtime = REAL) -> list[str]:
 
 
 def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
-    """A line for each problem, with the command that fixes it."""
+    """Return a line for each problem, with the command that fixes it."""
     fix = f"fix it with: stream-dedup topics fix{settings.config_option}"
     create = f"stream-dedup topics create{settings.config_option}"
     source, changelog = existing.get(settings.topics.input), settings.topics.changelog
@@ -209,7 +205,7 @@ def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
 
 
 def _rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
-    """The rules of a topic, for an input like this."""
+    """Return the rules of a topic, for an input like this."""
     topics, input_name = settings.topics, settings.topics.input
     if name == input_name:
         return []
@@ -287,7 +283,7 @@ def check_topics(settings: Settings, runtime: Runtime = REAL) -> dict[str, Topic
 
 
 def shortened(before: Topic, now: Topic) -> list[str]:
-    """What was changed of an input so that records may be deleted earlier, before they are read.
+    """Return what was changed of an input so that records may be deleted earlier, before they are read.
 
     >>> shortened(Topic(1, {"retention.ms": "-1"}), Topic(1, {"retention.ms": "3600000", "retention.bytes": "-1"}))
     ['retention.ms is 3600000, and was -1']
@@ -298,22 +294,24 @@ def shortened(before: Topic, now: Topic) -> list[str]:
         if key == _CLEANUP:
             is_shorter = "compact" in new and "compact" not in old
         else:
-            most, limit = before.number(key, -1), now.number(key, -1)
-            is_shorter = limit >= 0 and (most < 0 or limit < most)
+            former_limit, limit = before.number(key, -1), now.number(key, -1)
+            is_shorter = limit >= 0 and (former_limit < 0 or limit < former_limit)
         if is_shorter:
             changed.append(f"{key} is {new}, and was {old}")
     return changed
 
 
 def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """What a group has committed: (topic, partition) -> offset, and the note beside it."""
+    """Return what a group has committed: (topic, partition) -> offset and metadata."""
     with administrator(settings) as admin:
         offsets = admin.list_group_offsets(group)[group]
-    return {(place.topic, place.partition): (int(at.offset), str(at.metadata)) for place, at in offsets.items()}
+    return {
+        (place.topic, place.partition): (int(commit.offset), str(commit.metadata)) for place, commit in offsets.items()
+    }
 
 
 def has_had_records(settings: Settings, topic: str, runtime: Runtime = REAL) -> bool:
-    """Whether anything was ever written to the topic, even if it was deleted since."""
+    """Return whether anything was ever written to the topic, even if it was deleted since."""
     with administrator(settings, runtime) as admin:
         counts = [existing.partitions for existing in _existing(admin, [topic]).values()]  # none if it does not exist
         ends = log_end_offsets(admin, [TopicPartition(topic, number) for count in counts for number in range(count)])
@@ -321,7 +319,7 @@ def has_had_records(settings: Settings, topic: str, runtime: Runtime = REAL) -> 
 
 
 def log_end_offsets(admin: Any, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """The log end offset of each, committed or not. `admin`: a KafkaAdminClient."""
+    """Return the log end offset of each, committed or not. `admin`: a KafkaAdminClient."""
     offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     return {partition: int(offsets[partition].offset) for partition in partitions}
 
@@ -380,8 +378,8 @@ def create_topics(
 def _check_brokers(admin: Any, settings: Settings) -> None:
     """Raise StreamError for brokers that lack what exactly-once processing needs."""
     with suppress(ValueError):  # of the client, for brokers so new that they have requests it does not know
-        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}
-        lacking = [f"{name} {least}" for name, least in _NEEDED.items() if offered.get(name, -1) < least]
+        offered = {key.name: newest for key, (_, newest) in admin.api_versions().items()}
+        lacking = [f"{name} {version}" for name, version in _NEEDED.items() if offered.get(name, -1) < version]
         if lacking or offered.get(_SIGN_OF_OLD) == _OLD:
             raise StreamError(
                 f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed"
@@ -391,7 +389,7 @@ def _check_brokers(admin: Any, settings: Settings) -> None:
 
 
 def _count_brokers(admin: Any) -> int:
-    """The brokers of the cluster; 0 where the client cannot read the answer: before Kafka 3.7, or without the right."""
+    """Count the brokers of the cluster; 0 where the client cannot read the answer (before Kafka 3.7) or may not."""
     with suppress(KafkaError, ValueError, KeyError):  # KeyError: of kafka-python 3.0.12, which misses a field
         return len(admin.describe_cluster()["brokers"])
     return 0
@@ -443,7 +441,7 @@ class KeptAdministrator:
 
 
 def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
-    """The topics that exist, without their config."""
+    """Return the topics that exist, without their config."""
     existing = {}
     for topic in admin.describe_topics(list(names)):
         if topic["error_code"] == 0:
@@ -457,7 +455,7 @@ def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
 
 
 def as_they_are(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
-    """The topics that exist. Every topic has a config. If the broker refuses to show it, the client returns none."""
+    """Describe the topics that exist. Every topic has a config; without the right to read it, it is empty here."""
     existing = _existing(admin, names)
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in existing]
     configs = admin.describe_configs(resources, config_filter="all")["topic"] if existing else {}

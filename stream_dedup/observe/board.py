@@ -26,7 +26,7 @@ _ERRORS = 10
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
 
 WIDTH, HEIGHT = 360, 90
-"""Of a chart, in the units of its paths."""
+"""The size of a chart, in the units of its SVG paths."""
 _MARGIN = 4  # above the highest bar
 
 
@@ -98,9 +98,9 @@ class Board(Observer):
 
     def _turn_to_now(self) -> Numbers:
         """Append the time slices that have begun since the last event."""
-        numbers, before = self._numbers, self._numbers.now
+        numbers, former = self._numbers, self._numbers.now
         numbers.now = self._clock()
-        for _ in range(min(int(numbers.now) // SLICE_SECONDS - int(before) // SLICE_SECONDS, TIME_SLICES)):
+        for _ in range(min(int(numbers.now) // SLICE_SECONDS - int(former) // SLICE_SECONDS, TIME_SLICES)):
             numbers.slices.append(TimeSlice(lag=numbers.slices[-1].lag))
         return numbers
 
@@ -172,12 +172,12 @@ class Chart:
 def charts(numbers: Numbers) -> list[Chart]:
     """Draw the last half hour. The current value is that of the last complete slice."""
     slices = numbers.slices
-    through = [(one.items - one.held_back) / SLICE_SECONDS for one in slices]
-    held_back = [one.held_back / SLICE_SECONDS for one in slices]
+    through = [(part.items - part.held_back) / SLICE_SECONDS for part in slices]
+    held_back = [part.held_back / SLICE_SECONDS for part in slices]
     return [
         _chart("Items a second", "{:,.1f}", {"let through": through, "held back": held_back}),
-        _chart("Slowest transaction", "{:,.0f} ms", {"time": [1000 * one.slowest_transaction for one in slices]}),
-        _chart("Lag", "{:,.0f} records", {"lag": [one.lag for one in slices]}, now=sum(numbers.lag.values())),
+        _chart("Slowest transaction", "{:,.0f} ms", {"time": [1000 * part.slowest_transaction for part in slices]}),
+        _chart("Lag", "{:,.0f} records", {"lag": [part.lag for part in slices]}, now=sum(numbers.lag.values())),
     ]
 
 

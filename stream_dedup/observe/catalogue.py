@@ -24,18 +24,15 @@ from stream_dedup.worker.observer import CommitStep, TaskState
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """One metric.
-
-    `labels`: name -> list of values, or a description of them; `buckets`: upper bounds of a histogram; `known`: series
-    that exist from the start, at 0, so that a rate includes the first increase. By default these are the values of the
-    one label that lists them.
-    """
+    """One metric. Known series begin at 0, so that a rate includes the first increase."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
+    # name -> list of values, or a description of them
     labels: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    buckets: tuple[float, ...] = ()
+    buckets: tuple[float, ...] = ()  # upper bounds of a histogram
+    # series that exist from the start, at 0; by default the values of the one label that lists them
     known: Sequence[tuple[str, ...]] = ()
 
 
@@ -282,7 +279,7 @@ BUILD = _gauge(
     group="[kafka] group_id",
 )
 
-CATALOGUE = tuple(one for one in list(vars().values()) if isinstance(one, Spec))
+CATALOGUE = tuple(value for value in list(vars().values()) if isinstance(value, Spec))
 """All metrics above, in their order."""
 
 _HEAD = """\

@@ -45,17 +45,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """The status, since when (seconds since 1970), and the reason if known.
-
-    `worked`: the worker has been ok before. `alive`: it is not stuck. `some_work`: only some brokers cause trouble.
-    """
+    """The worker's health at a moment."""
 
     status: Status
-    since: float
-    reason: str = ""
-    worked: bool = True
-    alive: bool = True
-    some_work: bool = False
+    since: float  # seconds since 1970
+    reason: str = ""  # if known
+    worked: bool = True  # the worker has been ok before
+    alive: bool = True  # the process is not stuck
+    some_work: bool = False  # only some brokers cause trouble
 
     @property
     def healthy(self) -> bool:
@@ -104,7 +101,7 @@ class Health(Observer):
         self._last_sign = self._now()  # the last sign of life
         self._state = HealthState(Status.STARTING, self._last_sign.wall)
         self._failing: _Moment | None = None  # since when
-        self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
+        self._outage: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
         self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
         # Task that waits for the schema registry, or what else is waited for -> since when, and why.
         self._waiting: dict[str, tuple[_Moment, str]] = {}
@@ -120,16 +117,16 @@ class Health(Observer):
         return replace(self._status(), alive=self._is_alive())
 
     def _is_alive(self) -> bool:
-        if self._away is not None:
+        if self._outage is not None:
             return True
-        moved = [self._heartbeat, *(since for _, since in self._restores.copy().values())]
+        moved = [self._heartbeat, *(begin for _, begin in self._restores.copy().values())]
         return self._monotonic() - min(moved) <= self._bound + self._is_judging * _JUDGING_SECONDS
 
     def _status(self) -> HealthState:
-        state, away, now = self._state, self._away, self._monotonic()
+        state, outage, now = self._state, self._outage, self._monotonic()
         worked = state.status is not Status.STARTING
-        if away is not None:
-            since, reason = away
+        if outage is not None:
+            since, reason = outage
             status = Status.STALLED if now - since.monotonic > self._bound else Status.DEGRADED
             return HealthState(status, since.wall, reason, worked)
         if self._distrusted is not None:
@@ -213,15 +210,17 @@ class Health(Observer):
         self.brokers_reachable()  # a broker has committed it
 
     def brokers_unreachable(self, seconds: float, reason: str) -> None:
-        since = _Moment(self._monotonic() - seconds, self._clock() - seconds) if self._away is None else self._away[0]
-        self._away = since, reason
+        since = (
+            _Moment(self._monotonic() - seconds, self._clock() - seconds) if self._outage is None else self._outage[0]
+        )
+        self._outage = since, reason
 
     def brokers_reachable(self) -> None:
-        if self._away is None:
+        if self._outage is None:
             return
         self._heartbeat = self._monotonic()  # silence counts from now on
         self._restores.clear()
-        self._away = None
+        self._outage = None
         if self._state.status is not Status.STARTING:
             self._state = HealthState(self._state.status, self._clock())  # the status begins anew
 

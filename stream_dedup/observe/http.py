@@ -127,7 +127,7 @@ def knows_host(header: str, settings: ObserveSettings) -> bool:
         name = urlsplit(f"//{header}").hostname or ""
     except ValueError:
         return False
-    known = {"localhost", settings.host.lower()} | {one.strip().lower() for one in settings.allowed_hosts.split(",")}
+    known = {"localhost", settings.host.lower()} | {host.strip().lower() for host in settings.allowed_hosts.split(",")}
     if name and name in known:
         return True
     try:

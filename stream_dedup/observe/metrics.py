@@ -56,14 +56,14 @@ class Metrics(Observer):
         self._delay = BulkHistogram(catalogue.DELAY, registry)
         elsewhere = {*_IndexCollector.SPECS, catalogue.SOURCES, catalogue.DELAY}
         self._metrics = {spec: _make(spec, registry) for spec in CATALOGUE if spec not in elsewhere}
-        for one in Status:
-            self._of(catalogue.STATUS, one).set_function(lambda one=one: health().status is one)
-        self._of(catalogue.BUILD, version, platform.python_version(), settings.kafka.group_id).set(1)
-        self._of(catalogue.MEMORY_LIMIT).set(settings.worker.memory)
+        for status in Status:
+            self._child(catalogue.STATUS, status).set_function(lambda status=status: health().status is status)
+        self._child(catalogue.BUILD, version, platform.python_version(), settings.kafka.group_id).set(1)
+        self._child(catalogue.MEMORY_LIMIT).set(settings.worker.memory)
         self._lag_partitions: dict[str, set[int]] = {}  # task -> partitions with a lag
         self._restored: set[str] = set()  # tasks with a restore progress
 
-    def _of(self, spec: Spec, *labels: object) -> Any:
+    def _child(self, spec: Spec, *labels: object) -> Any:
         """Return the metric, or its series with these labels, which begins now if there is none."""
         metric = self._metrics[spec]
         return metric.labels(*labels) if labels else metric
@@ -83,36 +83,36 @@ class Metrics(Observer):
 
     def batch(self, report: BatchReport) -> None:
         self._count_items(report)
-        self._of(catalogue.TRANSACTION).observe(sum(report.seconds.get(step, 0.0) for step in _TRANSACTION))
+        self._child(catalogue.TRANSACTION).observe(sum(report.seconds.get(step, 0.0) for step in _TRANSACTION))
         for step in STEPS:
-            self._of(catalogue.STEP_SECONDS, step.name.lower()).inc(report.seconds.get(step, 0.0))
+            self._child(catalogue.STEP_SECONDS, step.name.lower()).inc(report.seconds.get(step, 0.0))
         for reason, count in report.odd_times.items():
-            self._of(catalogue.ODD_TIMES, reason).inc(count)
+            self._child(catalogue.ODD_TIMES, reason).inc(count)
         for shape, count in report.shapes.items():
-            self._of(catalogue.SHAPES, shape).inc(count)
+            self._child(catalogue.SHAPES, shape).inc(count)
         if report.watermark:
-            self._of(catalogue.WATERMARK, report.task).set(report.watermark / 1000)
+            self._child(catalogue.WATERMARK, report.task).set(report.watermark / 1000)
         self.positions_advanced(report.task, report.lag)
 
     def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         for partition, records in lag.items():
-            self._of(catalogue.LAG, partition).set(records)
+            self._child(catalogue.LAG, partition).set(records)
         self._lag_partitions.setdefault(task, set()).update(lag)
 
     def state_lost(self, reason: str) -> None:
-        self._of(catalogue.STATE_LOST).set(self._clock())
+        self._child(catalogue.STATE_LOST).set(self._clock())
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
-        self._of(catalogue.ROLE, "active").set(bool(tasks))
-        self._of(catalogue.ROLE, "standby").set(not tasks)
+        self._child(catalogue.ROLE, "active").set(bool(tasks))
+        self._child(catalogue.ROLE, "standby").set(not tasks)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
-        self._of(catalogue.REBALANCES).inc()
+        self._child(catalogue.REBALANCES).inc()
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         tally = Tally(states.values())
         for state in TaskState:
-            self._of(catalogue.TASKS, state).set(tally[state])
+            self._child(catalogue.TASKS, state).set(tally[state])
         for task in states:
             self._remove(catalogue.BEHIND_SECONDS, task)  # this member no longer follows it
         for task in self._restored - states.keys():  # its opening was interrupted
@@ -120,15 +120,15 @@ class Metrics(Observer):
             self._remove(catalogue.RESTORE_PROGRESS, task)
 
     def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
-        self._of(catalogue.BEHIND_SECONDS, task).set(seconds)
+        self._child(catalogue.BEHIND_SECONDS, task).set(seconds)
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
-        self._of(catalogue.RESTORE_PROGRESS, task).set(done / total if total else 1.0)
+        self._child(catalogue.RESTORE_PROGRESS, task).set(done / total if total else 1.0)
         self._restored.add(task)
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.restore_progress(task, 1, 1)
-        self._of(catalogue.STUCK, task)  # at 0, so that a rate includes the first increase
+        self._child(catalogue.STUCK, task)  # at 0, so that a rate includes the first increase
 
     def task_lost(self, task: str, reason: str) -> None:
         # Another member reports these now; here they would stay as they are.
@@ -138,42 +138,42 @@ class Metrics(Observer):
             self._remove(catalogue.LAG, partition)
 
     def batch_stuck(self, task: str) -> None:
-        self._of(catalogue.STUCK, task).inc()
+        self._child(catalogue.STUCK, task).inc()
 
     def brokers_unreachable(self, seconds: float, reason: str) -> None:
-        self._of(catalogue.BROKERS_AWAY).set(seconds)
+        self._child(catalogue.BROKERS_AWAY).set(seconds)
 
     def brokers_reachable(self) -> None:
-        self._of(catalogue.BROKERS_AWAY).set(0)
+        self._child(catalogue.BROKERS_AWAY).set(0)
 
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
-        self._of(catalogue.BROKERS_DISTRUSTED).set(len(problems))
+        self._child(catalogue.BROKERS_DISTRUSTED).set(len(problems))
 
     def waiting(self, wait: Wait, seconds: float, reason: str) -> None:
-        self._of(catalogue.WAITING, wait).set(seconds)
+        self._child(catalogue.WAITING, wait).set(seconds)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        self._of(catalogue.ERRORS, type(error).__name__, "fatal" if retry_in is None else "retried").inc()
+        self._child(catalogue.ERRORS, type(error).__name__, "fatal" if retry_in is None else "retried").inc()
 
     # -- help --------------------------------------------------------------------------------------------
 
     def _count_items(self, report: BatchReport) -> None:
         for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
-            self._of(catalogue.ITEMS, kind.value, stage.value).inc(count)
+            self._child(catalogue.ITEMS, kind.value, stage.value).inc(count)
         for rule, count in count_rules(verdict.reason for verdict in report.verdicts).items():
-            self._of(catalogue.SOURCE_RULES, rule).inc(count)
+            self._child(catalogue.SOURCE_RULES, rule).inc(count)
         judged, sources = [], []
         for item, verdict in zip(report.items, report.verdicts, strict=True):
             if verdict.kind is Kind.BAD:
                 reason = verdict.reason.partition(":")[0]
-                self._of(catalogue.BAD, reason if reason in BAD_REASONS else OTHER).inc()
+                self._child(catalogue.BAD, reason if reason in BAD_REASONS else OTHER).inc()
             elif isinstance(item, Item):
                 if item.fingerprint is None:
                     judged.append(item)
                 if verdict.kind is Kind.DUPLICATE:
                     sources.append(item.source)
         for name in FIELDS:
-            self._of(catalogue.MISSING_FIELDS, name).inc(sum(not getattr(item, name) for item in judged))
+            self._child(catalogue.MISSING_FIELDS, name).inc(sum(not getattr(item, name) for item in judged))
         self._sources.count(sources)
         pairs = zip(report.items, report.records, strict=True)
         times = [record.timestamp for item, record in pairs if not isinstance(item, BadItem)]
@@ -204,22 +204,22 @@ class _IndexCollector(Collector):
         self._lock = threading.Lock()  # the worker adds, scrapes read
         # The sums of merge seconds, crowded keys and evicted originals must not fall when a deduplicator disappears. So
         # each scrape adds what has grown since the last one.
-        self._before: WeakKeyDictionary[Deduplicator, NDArray[np.float64]] = WeakKeyDictionary()
+        self._counted: WeakKeyDictionary[Deduplicator, NDArray[np.float64]] = WeakKeyDictionary()
         self._totals = np.zeros(3)
         registry.register(self)
 
     def watch(self, deduplicator: Deduplicator) -> None:
         """Include this deduplicator in the sums from now on."""
         with self._lock:
-            self._before[deduplicator] = np.zeros(3)
+            self._counted[deduplicator] = np.zeros(3)
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            live = [(dedup, dedup.index.stats()) for dedup in list(self._before)]
+            live = [(dedup, dedup.index.stats()) for dedup in list(self._counted)]
             for dedup, stats in live:
                 now = np.array([stats.merge_seconds, stats.crowded, dedup.evicted])
-                self._totals = self._totals + now - self._before[dedup]
-                self._before[dedup] = now
+                self._totals = self._totals + now - self._counted[dedup]
+                self._counted[dedup] = now
             totals = self._totals.tolist()
         ages = [(dedup.watermark - stats.oldest) / 1000 for dedup, stats in live if stats.oldest is not None]
         yield _family(catalogue.ROWS, {"": sum(len(dedup) for dedup, _ in live)})
@@ -308,7 +308,7 @@ class SourceCounter(Collector):
 
     def _add_series(self, name: str) -> bool:
         if len(self._series) > MAX_SOURCES:
-            weakest = min((one for one in self._series if one != OTHER), key=self._tally.__getitem__)
+            weakest = min((source for source in self._series if source != OTHER), key=self._tally.__getitem__)
             if self._tally[name] < _REPLACE_FACTOR * max(self._tally[weakest], 1):
                 return False
             del self._series[weakest]

@@ -154,11 +154,11 @@ class Page:
                 f": {', '.join(restored)}." if restored else "."
             )
         if state.status is Status.STANDBY:
-            behind = max(now.standby_lag.values(), default=None)
+            lag = max(now.standby_lag.values(), default=None)
             return "Another member of the group is active. This one takes over when it ends." + (
-                "" if behind is None
-                else " It has read the changelog to its end." if behind < _UP_TO_DATE_SECONDS
-                else f" It was last at the end of the changelog {duration(behind)} ago."
+                "" if lag is None
+                else " It has read the changelog to its end." if lag < _UP_TO_DATE_SECONDS
+                else f" It was last at the end of the changelog {duration(lag)} ago."
             )  # fmt: skip
         if now.failing:
             return (

@@ -27,12 +27,12 @@ _OVERHEAD = 800  # measured: 770 for a duplicate with its evidence, half of that
 
 @dataclass(slots=True)  # not frozen: freezing doubles the time of construction, and every item takes it
 class JudgedItem:
-    """A judged item; never changed. `judged_at` is in seconds since 1970, `time` is the event time in ms."""
+    """A judged item; never changed."""
 
     verdict: Verdict
-    judged_at: float
+    judged_at: float  # seconds since 1970
     source: str
-    time: int
+    time: int  # of the event, ms
     partition: int
     offset: int
     title: str

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
@@ -38,6 +38,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.outgoing import trace_fields
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
 
 # Until the first summary of a slow feed, because a person who has just started the worker waits no longer; and between
 # checks for new warnings. A summary takes .3 ms.
@@ -64,8 +65,10 @@ class Incoming(Observer):
         self._logged: set[str] = set()  # kinds of warnings that were logged
 
     def latest(self) -> tuple[float, Summary] | None:
-        """Return the beginning and the summary of this hour, or of the last one while this has few items; None: no
-        input."""
+        """Return when this hour's survey began, and its summary; those of the last one while this has few items.
+
+        None: there was no input.
+        """
         with self._lock:
             if not self._surveys:
                 return None
@@ -200,6 +203,15 @@ class MemoryWatch(Observer):
             )  # fmt: skip
 
 
+def _to_all(hook: Callable[Concatenate[Any, P], None]) -> Callable[Concatenate[Any, P], None]:
+    """Make the method of a group that calls this hook of each of its observers."""
+
+    def method(group: Any, /, *arguments: P.args, **keywords: P.kwargs) -> None:
+        group.tell(hook.__name__, *arguments, **keywords)
+
+    return method
+
+
 class ObserverGroup(Observer):
     """Passes each event to several observers, in order.
 
@@ -210,24 +222,36 @@ class ObserverGroup(Observer):
         self._observers = observers
         self._logged: set[tuple[str, str]] = set()
 
-    def _tell(self, hook: str, *arguments: Any) -> None:
+    def tell(self, hook: str, *arguments: Any, **keywords: Any) -> None:
+        """Call this hook of each observer."""
         for observer in self._observers:
             try:
-                getattr(observer, hook)(*arguments)
+                getattr(observer, hook)(*arguments, **keywords)
             except Exception:
                 name = type(observer).__name__
                 if (name, hook) not in self._logged:
                     self._logged.add((name, hook))
                     log.exception("%s could not take in %s (a bug; logged once); the worker goes on", name, hook)
 
-
-def _passed_on(hook: str) -> Callable[..., None]:
-    return lambda group, *arguments: group._tell(hook, *arguments)
-
-
-for _hook in vars(Observer):
-    if not _hook.startswith("_"):
-        setattr(ObserverGroup, _hook, _passed_on(_hook))
+    heartbeat = _to_all(Observer.heartbeat)
+    step = _to_all(Observer.step)
+    batch = _to_all(Observer.batch)
+    loop_completed = _to_all(Observer.loop_completed)
+    positions_advanced = _to_all(Observer.positions_advanced)
+    restore_progress = _to_all(Observer.restore_progress)
+    rebalanced = _to_all(Observer.rebalanced)
+    task_opened = _to_all(Observer.task_opened)
+    task_lost = _to_all(Observer.task_lost)
+    state_lost = _to_all(Observer.state_lost)
+    tasks = _to_all(Observer.tasks)
+    standby_progress = _to_all(Observer.standby_progress)
+    batch_stuck = _to_all(Observer.batch_stuck)
+    brokers_unreachable = _to_all(Observer.brokers_unreachable)
+    brokers_reachable = _to_all(Observer.brokers_reachable)
+    brokers_distrusted = _to_all(Observer.brokers_distrusted)
+    waiting = _to_all(Observer.waiting)
+    registry_away = _to_all(Observer.registry_away)
+    error = _to_all(Observer.error)
 
 
 def _no_page(path: str, _query: str) -> Answer | None:
@@ -242,7 +266,7 @@ class Watch(ObserverGroup):
     Both are None if [observe] enabled is false.
     """
 
-    def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
+    def __init__(self, settings: Settings, version: str, *observers: Observer) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Without this the client exports a creation time for each counter: twice the series, without use.
@@ -254,15 +278,15 @@ class Watch(ObserverGroup):
         self._server: ObserveServer | None = None
         self.url: str | None = None
         self.health_url: str | None = None
-        others = (MemoryWatch(settings), DeadLetterLog(), *others)
+        observers = (MemoryWatch(settings), DeadLetterLog(), *observers)
         if not settings.observe.enabled:
-            super().__init__(self.metrics, self.health, self.incoming, *others)
+            super().__init__(self.metrics, self.health, self.incoming, *observers)
             return
         board, self.recent = Board(), Recent(settings.observe.recent_items)
         pages = self._pages(settings, version, board)
         self._server = ObserveServer(settings.observe, self.registry, self.health.state, pages)
         self.url, self.health_url = self._server.url, self._server.health_url
-        super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
+        super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *observers)
 
     def _pages(self, settings: Settings, version: str, board: Board) -> Pages:
         """Return what answers requests for the page: the page, or without the extra `page` what it lacks."""

@@ -89,7 +89,7 @@ class Frames:
             log.warning("the schema %s fits no item: %s", name, detail)
 
     def _is_json(self, payload: bytes) -> bool:
-        """Whether a value is a JSON object. Avro may begin with a brace, too, but is not valid JSON to its end."""
+        """Return whether a value is a JSON object. Avro may begin with a brace, too, but is no JSON to its end."""
         if payload[:1] != b"{" or self._client is None:
             return payload[:1] == b"{"
         try:

@@ -74,8 +74,8 @@ class AvroReader:
     def __init__(self, *schemas: str | bytes) -> None:
         avro, named = fastavro(), dict[str, Any]()
         try:
-            for each in schemas:
-                self._schema = avro.parse_schema(msgspec.json.decode(each), named_schemas=named)
+            for schema in schemas:
+                self._schema = avro.parse_schema(msgspec.json.decode(schema), named_schemas=named)
             _depth(self._schema, named, {})
         except Exception as error:  # noqa: BLE001 - a third-party parser on a schema that is not ours
             raise BadItem("schema", f"it is not a usable Avro schema: {error}") from None
@@ -108,9 +108,9 @@ class AvroReader:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(member) for member in value]
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -139,7 +139,7 @@ def _depth(schema: Any, named: Mapping[str, Any], depths: dict[str, int]) -> int
     else:
         kind, inner = schema["type"], [schema[part] for part in ("items", "values") if part in schema]
         inner += [field["type"] for field in schema.get("fields", ())]
-    deepest = max((_depth(each, named, depths) for each in inner), default=0)
+    deepest = max((_depth(part, named, depths) for part in inner), default=0)
     if deepest >= _DEEPEST:
         raise ValueError(
             f"a type contains itself, or types nest more than {_DEEPEST} deep; publish under a schema without that, or "
@@ -174,9 +174,9 @@ class ProtobufReader:
             for name, file in ({_META: b""} | dict(files)).items():
                 self._file = self._library.descriptor_pb2.FileDescriptorProto.FromString(file)
                 self._file.name = name
-                for each in self._file.dependency:
-                    if each != _META and each not in files:
-                        self._pool.AddSerializedFile(known.FindFileByName(each).serialized_pb)
+                for dependency in self._file.dependency:
+                    if dependency != _META and dependency not in files:
+                        self._pool.AddSerializedFile(known.FindFileByName(dependency).serialized_pb)
                 self._pool.Add(self._file)
         except (self._library.message.DecodeError, TypeError, ValueError, KeyError) as error:
             raise BadItem("schema", f"it is not a usable Protobuf descriptor: {error}") from None

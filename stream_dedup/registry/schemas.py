@@ -22,11 +22,11 @@ _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class Registered(NamedTuple):
-    """A schema as it was registered. `kind`: AVRO, JSON or PROTOBUF. `references`: each import, and its schema's id."""
+    """A schema as it was registered."""
 
-    kind: str
+    kind: str  # AVRO, JSON or PROTOBUF
     text: str
-    references: Sequence[tuple[str, int]]
+    references: Sequence[tuple[str, int]]  # each import, and the id of its schema
 
 
 class RegistryClient:
@@ -55,11 +55,12 @@ class RegistryClient:
         answer = self._get(path, "no such schema")
         try:
             references = [
-                (each["name"], self._id_of(each["subject"], each["version"])) for each in answer.get("references") or ()
+                (reference["name"], self._id_of(reference["subject"], reference["version"]))
+                for reference in answer.get("references") or ()
             ]
             return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]), references)
         except (AttributeError, KeyError, TypeError):
-            raise self._away(f"answers {path} in another form than Confluent's API") from None
+            raise self._unusable(f"answers {path} in another form than Confluent's API") from None
 
     def _id_of(self, subject: str, version: int) -> int:
         path = f"/subjects/{quote(subject, safe='')}/versions/{int(version)}"
@@ -89,21 +90,23 @@ class RegistryClient:
                 for chunk in answer.iter_bytes():
                     body += chunk
                     if len(body) > _MOST_BYTES or time.monotonic() > deadline:
-                        raise self._away(f"takes longer than {_SECONDS:.0f} s for {path}, or sends too much")
+                        raise self._unusable(f"takes longer than {_SECONDS:.0f} s for {path}, or sends too much")
             if answer.status_code != 200:
                 self._refused(answer.status_code, path, bytes(body), lack)
             return json.loads(body)
         except httpx.LocalProtocolError:  # its text may show a header
-            raise self._away("cannot be asked: the password or token has a character that no header may have") from None
+            raise self._unusable(
+                "cannot be asked: the password or token has a character that no header may have"
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._away(f"cannot be reached: {error or type(error).__name__}") from None
+            raise self._unusable(f"cannot be reached: {error or type(error).__name__}") from None
         except ValueError:
-            raise self._away(f"does not answer {path} with JSON") from None
+            raise self._unusable(f"does not answer {path} with JSON") from None
 
     def _refused(self, status: int, path: str, body: bytes, lack: str) -> None:
         """Raise BadItem if the registry itself says that it lacks something, otherwise RegistryAway."""
         if status in (401, 403):
-            raise self._away(f"refuses the login ({status}): check [registry] user and password")
+            raise self._unusable(f"refuses the login ({status}): check [registry] user and password")
         if status == 404:
             try:
                 # 40401: no subject, 40402: no version, 40403: no schema. A wrong address has another answer.
@@ -112,10 +115,10 @@ class RegistryClient:
                 is_known = False
             if is_known:
                 raise BadItem("schema", f"the registry has {lack}")
-            raise self._away(
+            raise self._unusable(
                 f"has no {path} (404): check [registry] url; Apicurio's ends in /apis/ccompat/v7, others have no path"
             )
-        raise self._away(f"answers {path} with {status}")
+        raise self._unusable(f"answers {path} with {status}")
 
-    def _away(self, what: str) -> RegistryAway:
-        return RegistryAway(f"the schema registry {self._url} {what}; records wait for it")
+    def _unusable(self, problem: str) -> RegistryAway:
+        return RegistryAway(f"the schema registry {self._url} {problem}; records wait for it")

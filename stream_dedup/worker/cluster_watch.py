@@ -73,11 +73,11 @@ class Question(Generic[T]):
         self.pending: Future[T] | None = None
 
     def silent_since(self) -> float | None:
-        """When the question that has no answer yet was asked."""
+        """Return when the question that has no answer yet was asked."""
         return self._asked_at if self.pending is not None and not self.pending.done() else None
 
     def poll(self, now: float) -> Future[T] | None:
-        """The answer, once; one that has failed with `Stalled` if it has not come back. Asks again when it is time."""
+        """Return the answer, once, failed with `Stalled` if it is late. Asks again when it is time."""
         answer: Future[T] | None = None
         if self.pending is not None and self.pending.done():
             answer, self.pending, self._hung = self.pending, None, 0
@@ -105,7 +105,7 @@ class BrokerProbe:
         self._admin: Any = None
 
     def __call__(self) -> None:
-        """Raises KafkaError if no broker answers."""
+        """Ask a broker. Raises KafkaError if none answers."""
         is_new = self._admin is None  # then a bootstrap server has answered just now
         try:
             if is_new:
@@ -114,8 +114,8 @@ class BrokerProbe:
             self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
         except KafkaError as error:
             self.close()  # the next probe asks the bootstrap servers
-            if is_new and (away := errors.unreached(client.client_id(self._settings))):
-                raise AdvertisedError(away) from error
+            if is_new and (unreached := errors.unreached(client.client_id(self._settings))):
+                raise AdvertisedError(unreached) from error
             raise
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class BrokerWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Does not wait: a pending probe ends by itself."""
+        """End the watch without waiting: a pending probe ends by itself."""
         self._stopped.set()
         self._question.calls.end(self._probe.close)
 
@@ -223,12 +223,12 @@ class BrokerWatch:
         self._observer.brokers_distrusted(problems)
 
     def _report_outage(self, now: float) -> None:
-        away = now - self._answered_at
-        if away < AWAY:
+        seconds = now - self._answered_at
+        if seconds < AWAY:
             return
         reason = "; ".join(self._distrusted.values()) or self._reason
-        what = f"no broker {'of the cluster' if self._is_advertised else f'at {self._servers}'} has answered"
-        self._observer.brokers_unreachable(away, f"{what} for {away:.0f} s: {reason}")
+        outage = f"no broker {'of the cluster' if self._is_advertised else f'at {self._servers}'} has answered"
+        self._observer.brokers_unreachable(seconds, f"{outage} for {seconds:.0f} s: {reason}")
         if now - self._logged_at < _LOG_AGAIN_SECONDS:
             return
         self._logged_at = now
@@ -241,5 +241,5 @@ class BrokerWatch:
         )
         log.warning(
             "%s for %.0f s (%s): nothing goes through. %s. Logged again each minute",
-            what, away, reason, cure, extra={"seconds": round(away, 1)},
+            outage, seconds, reason, cure, extra={"seconds": round(seconds, 1)},
         )  # fmt: skip

@@ -17,17 +17,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Shared by the worker loop, the partition tasks and their state stores.
-
-    `deduplicator` makes an empty index. `remaining()`: seconds until the worker must have ended.
-    """
+    """What the worker loop, the tasks and their state stores share."""
 
     settings: Settings
     observer: Observer
     runtime: Runtime
-    deduplicator: Callable[[Settings], Deduplicator]
-    remaining: Callable[[], float]
-    logged: set[str] = field(default_factory=set)
+    deduplicator: Callable[[Settings], Deduplicator]  # makes an empty index
+    remaining: Callable[[], float]  # seconds until the worker must have ended
+    logged: set[str] = field(default_factory=set)  # the names of warnings that were logged
 
     @property
     def call_timeout(self) -> float:
@@ -35,15 +32,15 @@ class WorkerContext:
         return self.settings.worker.transaction_timeout.total_seconds()
 
     def now_ms(self) -> int:
-        """Wall time."""
+        """Return the wall time in ms."""
         return int(self.runtime.wall() * 1000)
 
     def latest_event_time(self) -> int:
-        """The highest event time that counts, ms. A clock that is further ahead must not move the window."""
+        """Return the highest event time that counts, ms. A clock that is further ahead must not move the window."""
         return self.settings.window.latest(self.now_ms())
 
     def is_first(self, warning: str) -> bool:
-        """Whether to log a warning of this name: once since the worker started."""
+        """Return whether to log a warning of this name: once since the worker started."""
         is_first = warning not in self.logged
         self.logged.add(warning)
         return is_first
@@ -52,16 +49,16 @@ class WorkerContext:
         """Start a thread for the calls of one client."""
         return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining, self.runtime)
 
-    def call(self, thread: Bounded, what: str, function: Callable[[], T]) -> T:
+    def call(self, thread: Bounded, action: str, function: Callable[[], T]) -> T:
         """Make a blocking call with a time limit. Raises a StreamError in place of the client's KafkaError."""
-        with errors.translated(what):
-            return thread.call(what, self.call_timeout, function)
+        with errors.translated(action):
+            return thread.call(action, self.call_timeout, function)
 
-    def call_once(self, what: str, function: Callable[[], T]) -> T:
+    def call_once(self, action: str, function: Callable[[], T]) -> T:
         """Make a blocking call of a client that is used only for this call."""
-        thread = self.thread(what)
+        thread = self.thread(action)
         try:
-            return self.call(thread, what, function)
+            return self.call(thread, action, function)
         finally:
             thread.end()
 

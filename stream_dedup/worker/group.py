@@ -1,7 +1,7 @@
 """This process as a member of the consumer group: kafka-python's consumer, its calls bounded, its errors translated.
 
 The client calls the rebalance listener (`Changes`) on its I/O thread, which also sends heartbeats (P6). So the listener
-only takes notes, on which the worker acts after the poll. The one exception: it pauses a new partition at once, at a
+only records changes; the worker acts on them after the poll. The one exception: it pauses a new partition at once, at a
 placeholder position. Otherwise the same poll would fetch its committed offset before the former owner is fenced, and
 could wait for that owner's transaction. Calls that cannot block (`pause`, `ends`) are not bounded.
 
@@ -67,7 +67,7 @@ class Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
 
 def is_member(snapshot: Any) -> bool:
-    """Whether offsets may be committed under this snapshot of the group's metadata (P4).
+    """Return whether offsets may be committed under this snapshot of the group's metadata (P4).
 
     After max_poll_interval the client reports generation -1 and no member id, and a broker accepts that without a
     fence.
@@ -104,7 +104,7 @@ class Group:
     # -- the group's state ------------------------------------------------------------------------------
 
     def poll(self, milliseconds: int) -> tuple[dict[int, list[Any]], Any]:
-        """Records by partition, and the membership as it is right after (P4)."""
+        """Return records by partition, and the membership as it is right after the poll (P4)."""
 
         def poll() -> tuple[dict[int, list[Any]], Any]:
             records = self._consumer.poll(milliseconds)
@@ -116,7 +116,7 @@ class Group:
         return self._call("polling", poll)
 
     def assignment(self) -> frozenset[int]:
-        """The partitions of this member."""
+        """Return the partitions of this member."""
         return frozenset(place.partition for place in self._consumer.assignment())
 
     @property
@@ -125,14 +125,14 @@ class Group:
         return patches.is_connected(self._consumer)
 
     def partitions(self) -> frozenset[int]:
-        """All partitions of the topic. Raises TransactionFailed while no broker knows them."""
+        """Return all partitions of the topic. Raises TransactionFailed while no broker knows them."""
         numbers = self._call("asking for the partitions", lambda: self._consumer.partitions_for_topic(self._topic))
         if not numbers:
             raise TransactionFailed(f"no broker knows the partitions of {self._topic} at present")
         return frozenset(numbers)
 
     def committed(self, partitions: Iterable[int]) -> dict[int, Committed]:
-        """The group's offsets of the partitions that have one, once no transaction can change them any more."""
+        """Return the group's offsets of the partitions that have one, once no transaction can change them any more."""
         bound, committed = int(self._context.call_timeout * 1000), {}
 
         def read(partition: int) -> Any:
@@ -140,19 +140,19 @@ class Group:
             return self._consumer.committed(place, metadata=True, timeout_ms=bound)
 
         for partition in sorted(partitions):
-            if (at := self._call("reading the committed offsets", partial(read, partition))) is not None:
-                committed[partition] = Committed(int(at.offset), Note.parse(at.metadata), int(at.leader_epoch))
+            if (found := self._call("reading the committed offsets", partial(read, partition))) is not None:
+                committed[partition] = Committed(int(found.offset), Note.parse(found.metadata), int(found.leader_epoch))
         return committed
 
     def beginnings(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The first offset of each partition that can still be read."""
+        """Return the first offset of each partition that can still be read."""
         places = [TopicPartition(self._topic, partition) for partition in partitions]
 
         offsets = self._call("looking for the first offsets", lambda: self._consumer.beginning_offsets(places))
         return {place.partition: int(offset) for place, offset in offsets.items()}
 
     def positions(self) -> dict[int, int]:
-        """The offset up to which each assigned partition was polled, past transaction markers and aborted records."""
+        """Return the offset up to which each assigned partition was polled, past markers and aborted records."""
 
         def ask() -> dict[int, int]:
             positions = {}
@@ -164,7 +164,7 @@ class Group:
         return self._call("asking for the positions", ask)
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The end of each partition as of its last fetch."""
+        """Return the end of each partition as of its last fetch."""
         ends = {number: self._consumer.highwater(TopicPartition(self._topic, number)) for number in partitions}
         return {number: end for number, end in ends.items() if end is not None}
 
@@ -199,45 +199,46 @@ class Group:
 
     # -- errors ------------------------------------------------------------------------------------------
 
-    def _call(self, what: str, function: Callable[[], T]) -> T:
+    def _call(self, action: str, function: Callable[[], T]) -> T:
         try:
-            return self._calls.call(what, self._context.call_timeout + 1, function)
+            return self._calls.call(action, self._context.call_timeout + 1, function)
         except Stalled as error:
             if self._context.remaining() <= 0:
-                raise Interrupted(f"a stop came while {what}") from error
+                raise Interrupted(f"a stop came while {action}") from error
             if self._consumer is None:
                 raise
             raise StreamError(f"the Kafka client hangs ({error}); the process must be started anew") from error
         except KafkaError as error:
-            raise self._explain(error, what) from error
+            raise self._explain(error, action) from error
         except KeyError as error:
-            raise errors.unknown_partition(error, what) from error
+            raise errors.unknown_partition(error, action) from error
 
-    def _explain(self, error: KafkaError, what: str) -> StreamError:
+    def _explain(self, error: KafkaError, action: str) -> StreamError:
         if isinstance(error, LogTruncationError):
             return self._truncated(error)
         if isinstance(error, OffsetOutOfRangeError):
             return self._out_of_range(error)
         if isinstance(error, CorruptRecordError):
             # Without a whole header nothing says where its batch ends.
-            partition, behind = getattr(error, "damaged", ("PARTITION", "OFFSET"))
+            partition, offset = getattr(error, "damaged", ("PARTITION", "OFFSET"))
             return StreamError(
                 f"a record of {self._topic} cannot be read ({error_text(error)}): its bytes on the broker are damaged. "
                 "To skip its batch, stop every member and run: "
-                f"{offset_command(self._settings, str(behind), [partition])}"
+                f"{offset_command(self._settings, str(offset), [partition])}"
             )
-        return errors.translate(error, what)
+        return errors.translate(error, action)
 
     def _truncated(self, error: LogTruncationError) -> RecordsGone:
-        """The records before a position are no longer those that were read; the broker says where those end."""
+        """Explain that the records before a position are not those that were read; the broker says where those end."""
         ends = error.divergent_offsets.items()
         return RecordsGone(
             truncated_message(self._settings, {place.partition: end and int(end.offset) for place, end in ends})
         )
 
     def _out_of_range(self, error: KafkaError) -> StreamError:
-        """Name the partitions and their offsets. The client names the partitions; the topic's limits tell whether the
-        offsets are too low or too high.
+        """Name the partitions and their offsets.
+
+        The client names the partitions; the topic's limits tell whether the offsets are too low or too high.
         """
         places = list(error.args[0]) if error.args and isinstance(error.args[0], Mapping) else []
         try:

@@ -91,13 +91,14 @@ class Judge:
         return items, self._dedup.judge(items, latest)
 
     def take_shapes(self) -> Mapping[str, int]:
-        """How many records of each shape were decoded since the last call, including those decoded ahead."""
+        """Return how many records of each shape were decoded since the last call, including those decoded ahead."""
         taken, self._decode.shapes = self._decode.shapes, Counter()
         return taken
 
     def odd_times(self, items: Items, batch: Batch, records: Sequence[Any] = ()) -> dict[str, int]:
-        """The number of items whose time is not usable as it is, by kind. The first of each kind is logged, with the
-        trace of its record, and so is a full index.
+        """Count the items whose time is not usable as it is, by kind.
+
+        The first of each kind is logged with the trace of its record, and so is a full index.
         """
         by_kind: dict[str, list[Item | Tombstone]] = {kind: [] for kind in _ODD_TIMES}
         for item, odd in zip(items, batch.odd.tolist(), strict=True):
@@ -129,17 +130,17 @@ class Judge:
         return {kind: len(odd_items) for kind, odd_items in by_kind.items()}
 
     def _take(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
-        """Items and fingerprints of these records; made now unless they were made ahead."""
+        """Return items and fingerprints of these records; make them now unless they were made ahead."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            # Even if it is of no use: two threads may not do the work at the same time.
+            # Wait even if its result is of no use: two threads may not do the work at the same time.
             self._context.runtime.wait([ahead[1]])
             if ahead[0] is records:
                 return ahead[1].result()
         return self._prepare(records)
 
     def _prepare(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
-        """Decode and fingerprint, in any thread. Without fingerprints: the code fails on one of the items."""
+        """Decode and fingerprint, in any thread. The fingerprints are None if the code fails on one of the items."""
         items = [self._item(record) for record in records]
         try:
             return items, self._dedup.prepare(items)

@@ -34,18 +34,18 @@ class CommitStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """A committed batch. `items` and `verdicts` are in the order of `records`, which are Kafka's."""
+    """A committed batch."""
 
     task: str
-    items: Sequence[Item | Tombstone | BadItem]
-    verdicts: Sequence[Verdict]
+    items: Sequence[Item | Tombstone | BadItem]  # in the order of `records`
+    verdicts: Sequence[Verdict]  # in the same order
     counts: Mapping[Kind, int]
     seconds: Mapping[CommitStep, float]
     remembered: int  # originals in the index
     watermark: int  # of the stream, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (judge.py) -> items
-    records: Sequence[Any] = ()
+    records: Sequence[Any] = ()  # Kafka's
     shapes: Mapping[str, int] = field(default_factory=dict)  # shape -> records decoded since the last batch
 
     @property
@@ -78,8 +78,9 @@ class Observer:
         """The worker has completed an iteration of its loop with these tasks open; empty: it is a standby."""
 
     def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
-        """Without a batch, the task advanced past control records, or more was written that cannot be read yet. `lag`:
-        input partition -> offsets not yet read.
+        """The task advanced past control records without a batch, or more was written that cannot be read yet.
+
+        `lag`: input partition -> offsets not yet read.
         """
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
@@ -113,7 +114,7 @@ class Observer:
         """A broker has answered after `brokers_unreachable`."""
 
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
-        """Address -> what is wrong with the certificate of a broker, when this changes; empty: nothing any more."""
+        """The refused certificates have changed. `problems`: address of the broker -> what is wrong; empty: none is."""
 
     def waiting(self, wait: Wait, seconds: float, reason: str) -> None:
         """The worker has waited for this for so long; 0: no more. `reason`: a message for people, once it is long."""

@@ -92,15 +92,17 @@ def open_pipeline(
         facts = _resume_facts(partitions, group, store, topics, restored)
         positions = resume.resume_offsets(settings, facts)
         for partition, offset in positions.items():
-            at = facts.committed.get(partition)
-            epoch = at.epoch if at is not None and at.offset == offset else UNKNOWN
+            commit = facts.committed.get(partition)
+            epoch = commit.epoch if commit is not None and commit.offset == offset else UNKNOWN
             group.epochs.begin(TopicPartition(names.input, partition), offset, epoch)
         loss = resume.state_loss(settings, facts)
         if loss is not None:
             log.error("%s", loss, extra={"task": name})
             context.observer.state_lost(loss)
         failed.committed(positions)
-        notes = {partition: (at.offset, at.note) for partition, at in facts.committed.items() if at.note}
+        notes = {
+            partition: (commit.offset, commit.note) for partition, commit in facts.committed.items() if commit.note
+        }
         begun = {partition: Begun(offset, note.begun, note.tries) for partition, (offset, note) in notes.items()}
         for message in failed.opened(begun):
             log.error("%s", message, extra={"task": name})
@@ -117,16 +119,16 @@ def _resume_facts(
     """Collect what resume.py decides by. Other partitions and the output matter only if an offset is missing."""
     context, settings, names = store.context, store.context.settings, store.context.settings.topics
     input_id, committed = topics[names.input].id, group.committed(partitions)
-    others, output_has_records = {}, False
+    elsewhere, output_has_records = {}, False
     if partitions - committed.keys():
-        others = group.committed(group.partitions() - partitions)
+        elsewhere = group.committed(group.partitions() - partitions)
         output_has_records = context.call_once(
             "looking at the output", lambda: has_had_records(settings, names.output, context.runtime)
         )
     return resume.ResumeFacts(
         partitions=partitions,
         committed=committed,
-        group_has_others=any(other.note is None or other.note.input_id == input_id for other in others.values()),
+        group_has_others=any(commit.note is None or commit.note.input_id == input_id for commit in elsewhere.values()),
         beginnings=group.beginnings(partitions),
         restored=restored,
         originals=len(store),

@@ -82,7 +82,7 @@ class OutgoingRecords:
         self._needs_keys = existing[self._topics.output].is_compacted
 
     def refuse(self, record: Any) -> BadItem | None:
-        """Why the record could not be written whatever its verdict; None if it can."""
+        """Say why the record could not be written whatever its verdict; None if it can."""
         if too_large := self._too_large(record, self._limit):
             return BadItem(TOO_LARGE, too_large)
         if record.key is None and self._needs_keys:
@@ -97,25 +97,25 @@ class OutgoingRecords:
         return None
 
     def of(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
-        """The outgoing records of one input record: in shadow mode its copy for the output, then its own.
+        """Yield the outgoing records of one input record: in shadow mode its copy for the output, then its own.
 
         `with_value` False: write dead letters without the value, which Kafka refused before.
         """
         place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())
         if verdict.kind is Kind.BAD:
-            topic, ours = self._topics.dead_letters, self._dead_letter_headers(verdict, place)
+            topic, added = self._topics.dead_letters, self._dead_letter_headers(verdict, place)
         else:
             topic = self._topics.output if verdict.forward else self._topics.duplicates
-            ours, evidence = [_VERDICTS[verdict.kind], place, self._scheme], _evidence(verdict)
-            ours += [(STORY, _text(verdict.story))] if verdict.kind is not Kind.TOMBSTONE else []
+            added, evidence = [_VERDICTS[verdict.kind], place, self._scheme], _evidence(verdict)
+            added += [(STORY, _text(verdict.story))] if verdict.kind is not Kind.TOMBSTONE else []
             # The order separates updates that were let through from held-back ones: see `was_held_back`.
-            ours = evidence + ours if verdict.forward else ours + evidence
+            added = evidence + added if verdict.forward else added + evidence
         whole = Outgoing(
             topic,
             self._partition(topic, record),
             record.key,
             record.value,
-            [*record.headers, *ours],
+            [*record.headers, *added],
             record.timestamp,
             source,
         )
@@ -124,8 +124,8 @@ class OutgoingRecords:
             # record's own.
             key = record.key if record.key is not None and len(record.key) <= _SHORT else None
             timestamp = record.timestamp if with_value else None
-            ours = [*((name, trace.encode()) for name, trace in trace_fields(record).items()), *ours]
-            whole = msgspec.structs.replace(whole, key=key, value=b"", headers=ours, timestamp=timestamp)
+            added = [*((name, trace.encode()) for name, trace in trace_fields(record).items()), *added]
+            whole = msgspec.structs.replace(whole, key=key, value=b"", headers=added, timestamp=timestamp)
         output = self._topics.output
         if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
             partition = self._partition(output, record)
@@ -169,7 +169,7 @@ class OutgoingRecords:
 
 
 def partition_in(count: int, of_input: int, key: bytes | None, number: int) -> int:
-    """The partition of a topic with `count` for a record of the input's partition `number`; see the module docstring.
+    """Return the partition of a topic with `count` for a record of the input's partition `number`.
 
     >>> partition_in(4, 4, b"k", 3), partition_in(2, 4, None, 3), partition_in(2, 4, b"k", 3)
     (3, 1, 0)
@@ -180,7 +180,7 @@ def partition_in(count: int, of_input: int, key: bytes | None, number: int) -> i
 
 
 def partition_of(key: bytes, count: int) -> int:
-    """The partition that producers (kafka-python's, Java's and others) choose for a key by default. O(bytes).
+    """Return the partition that producers (kafka-python's, Java's and others) choose for a key by default. O(bytes).
 
     >>> partition_of(b"key", 4)
     1
@@ -189,7 +189,7 @@ def partition_of(key: bytes, count: int) -> int:
 
 
 def trace_fields(record: Any) -> dict[str, str]:
-    """The record's `traceparent`, as a field of a log line about it; empty if it has none, or no valid one.
+    """Return the record's `traceparent`, as a field of a log line about it; empty if it has no valid one.
 
     >>> from types import SimpleNamespace
     >>> trace_fields(SimpleNamespace(headers=[("traceparent", b"00-" + b"a" * 32 + b"-00f067aa0ba902b7-01")]))
@@ -202,7 +202,7 @@ def trace_fields(record: Any) -> dict[str, str]:
 
 
 def place_of(record: Any) -> tuple[int, int]:
-    """Partition and offset of a republished record in the input; (-1, -1) if our header is missing.
+    """Return partition and offset of a republished record in the input; (-1, -1) if our header is missing.
 
     Other programs may have written to the output too, with any value under our name.
 
@@ -218,7 +218,7 @@ def place_of(record: Any) -> tuple[int, int]:
 
 
 def was_held_back(record: Any) -> bool:
-    """Whether a record that a worker wrote was held back; in the output it is then a copy of shadow mode.
+    """Return whether a record that a worker wrote was held back; in the output it is then a copy of shadow mode.
 
     Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update or
     a duplicate that was let through.
@@ -237,7 +237,7 @@ def was_held_back(record: Any) -> bool:
 
 
 def story_of(record: Any) -> str:
-    """The story of a record that a worker let through; "" if it names none, as those of earlier releases.
+    """Return the story of a record that a worker let through; "" if it names none, as those of earlier releases.
 
     A header before our verdict came with the item.
 
@@ -256,7 +256,7 @@ def story_of(record: Any) -> str:
 
 
 def _evidence(verdict: Verdict) -> Headers:
-    """Of an item that is held back, an update, or a copy that a rule for sources lets through."""
+    """Return the headers that name the original of an item held back, an update, or a copy that a rule lets through."""
     if verdict.forward and verdict.kind not in (Kind.UPDATE, Kind.DUPLICATE):
         return []
     original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []

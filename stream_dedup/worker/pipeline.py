@@ -78,7 +78,7 @@ class StepClock:
         self._announce(step)
 
     def seconds(self) -> dict[CommitStep, float]:
-        """Seconds of each announced step; the last one ends now."""
+        """Return the seconds of each announced step; the last one ends now."""
         until = [*(moment for _, moment in self._starts[1:]), self._monotonic()]
         return {step: end - start for (step, start), end in zip(self._starts, until, strict=True)}
 
@@ -87,14 +87,14 @@ class StepClock:
 class _InFlight:
     """A batch that is being committed."""
 
-    positions: dict[int, int]  # of the task's partitions once it is committed
     report: BatchReport  # with the seconds of steps 2 and 3; without records: it commits positions only
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
 
     def too_long(self, session: float) -> float:
-        """Seconds of the work on a failed batch, if they may have cost the membership: they are more than a session's,
-        and the offsets, which are sent first, have failed. Otherwise 0.
+        """Return the seconds of the work on a failed batch if they may have cost the membership, otherwise 0.
+
+        They may if they are more than a session's, and the offsets, which are sent first, have failed.
         """
         has_failed = self.offsets_sent.done() and self.offsets_sent.exception() is not None
         took = sum(self.report.seconds.values())
@@ -108,23 +108,20 @@ class Pipeline:
     It alone keeps the positions of its partitions. They advance when a batch is committed, and past control records and
     aborted records when there is nothing else (`skip_to`). Positions that are not committed yet, at a first start or
     after such records, are committed with the next batch, or without one (`process` without records).
-
-    `store` and `failed` are borrowed from the task, which keeps them when this is closed. `facts`: what the opening has
-    found. `opened_in`: seconds. `sent_offsets`: positions that the group has, or that are being committed.
     """
 
-    store: StateStore
-    failed: FailedRecords
+    store: StateStore  # borrowed from the task, which keeps it
+    failed: FailedRecords  # borrowed, too
     judge: Judge
     packer: Bounded
     producer: TaskProducer
     outgoing: OutgoingRecords
-    facts: ResumeFacts
-    positions: dict[int, int]
-    opened_in: float
+    facts: ResumeFacts  # what the opening has found
+    positions: dict[int, int]  # after the last batch that is committed
+    opened_in: float  # seconds
     name: str = field(init=False)
     context: WorkerContext = field(init=False)
-    sent_offsets: dict[int, int] = field(init=False)
+    sent_offsets: dict[int, int] = field(init=False)  # positions that the group has, or that are being committed
     is_lag_known: bool = False  # and reported
     _lag: Mapping[int, int] = field(default_factory=dict)  # as last reported
     _in_flight: _InFlight | None = None
@@ -132,7 +129,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.name, self.context = self.store.name, self.store.context
-        self.sent_offsets = {partition: at.offset for partition, at in self.facts.committed.items()}
+        self.sent_offsets = {partition: commit.offset for partition, commit in self.facts.committed.items()}
         self.producer.note = self._note
 
     def __len__(self) -> int:
@@ -187,20 +184,32 @@ class Pipeline:
         partitions, as far as known. `next_records`: those of the next call, if they are there already.
         `consumer_positions`: the consumer's positions, if no earlier record is left to process.
         """
+        if not records:
+            return self._transact((), membership, ends, (), consumer_positions)
+        self.context.observer.step(CommitStep.POLL, self.name)
+        finished = self._note_begun(records, membership)
+        return self._transact(records, membership, ends, next_records, consumer_positions) or finished
+
+    def _transact(
+        self,
+        records: Sequence[Any],
+        membership: Any,
+        ends: Mapping[int, int],
+        next_records: Sequence[Any],
+        consumer_positions: Mapping[int, int] | None,
+    ) -> bool:
+        """Do steps 2 and 3, wait for the previous batch, and start steps 4 to 9; see `process`."""
         observer, monotonic = self.context.observer, self.context.runtime.monotonic
 
         def announce(step: CommitStep) -> None:
             if records:  # a transaction without a batch is not counted
                 observer.step(step, self.name)
 
-        announce(CommitStep.POLL)
-        finished_before = self._note_begun(records, membership) if records else False
-
         clock = StepClock(announce, monotonic)
         clock(CommitStep.JUDGE)
-        before = self._in_flight.positions if self._in_flight is not None else self.positions
-        after = {**before, **{record.partition: record.offset + 1 for record in records}}
-        positions = _advanced(after, consumer_positions or {})
+        start = self.sent_offsets if self.is_busy else self.positions
+        end = {**start, **{record.partition: record.offset + 1 for record in records}}
+        positions = _advanced(end, consumer_positions or {})
         try:
             items, batch = self.judge(records, next_records)
         except RegistryAway:
@@ -245,29 +254,30 @@ class Pipeline:
         self.sent_offsets = positions
         offsets_sent: Future[None] = self.context.runtime.future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce, monotonic))
-        self._in_flight = _InFlight(positions, report, offsets_sent, producer.start("committing", job))
-        return finished or finished_before
+        self._in_flight = _InFlight(report, offsets_sent, producer.start("committing", job))
+        return finished
 
     def _note_begun(self, records: Sequence[Any], membership: Any) -> bool:
-        """Let the group know of the work on these records, if it may end this process. Returns whether the previous
-        batch was committed meanwhile.
+        """Let the group know of the work on these records, if it may end this process.
+
+        Returns whether the previous batch was committed meanwhile.
         """
         begun = self.failed.to_announce(records)
         if begun is None:
             return False
         finished = self.finish()
-        here = {record.partition for record in records}
-        self.sent_offsets = {partition: at for partition, at in self.sent_offsets.items() if partition not in here}
+        sent, partitions = self.sent_offsets, {record.partition for record in records}
+        self.sent_offsets = {partition: sent[partition] for partition in sent.keys() - partitions}  # send these again
         self._announcing = begun
         try:
-            self.process((), membership, {})
+            self._transact((), membership, {}, (), None)
             self.finish()
         finally:
             self._announcing = (0, 0)
         return finished
 
     def _note(self) -> str:
-        """What the group stores beside each offset."""
+        """Return the note that the group stores beside each offset."""
         facts, topics, now = self.facts, self.context.settings.topics, self.context.now_ms()
         note = Note(facts.input_id, facts.changelog_id, now, topics.output, topics.changelog, *self._announcing)
         return note.text()
@@ -283,7 +293,7 @@ class Pipeline:
             return False
         batch, self._in_flight = self._in_flight, None
         seconds = self._wait("committing", batch.done, batch)
-        self.positions = batch.positions
+        self.positions = self.sent_offsets
         self.store.confirm(self.producer.ends_in(self.store.topic))
         self.failed.committed(self.positions)
         self.outgoing.update_partitions(self.producer.partitions)
@@ -292,9 +302,9 @@ class Pipeline:
             self.context.observer.batch(replace(batch.report, seconds={**batch.report.seconds, **seconds}))
         return bool(batch.report.records)
 
-    def _wait(self, what: str, step: Future[T], batch: _InFlight) -> T:
+    def _wait(self, action: str, step: Future[T], batch: _InFlight) -> T:
         try:
-            return self.producer.wait(what, step)
+            return self.producer.wait(action, step)
         except (TransactionFailed, Fenced) as error:
             session = self.context.settings.worker.session_timeout.total_seconds()
             records = batch.report.records  # Kafka's error may blame some of them
@@ -364,10 +374,10 @@ def _lag(ends: Mapping[int, int], positions: Mapping[int, int]) -> dict[int, int
     return {partition: max(0, end - positions[partition]) for partition, end in ends.items() if partition in positions}
 
 
-def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:
-    """The higher offset of each partition.
+def _advanced(positions: Mapping[int, int], reached: Mapping[int, int]) -> dict[int, int]:
+    """Return the higher offset of each partition.
 
     >>> _advanced({0: 5, 1: 7}, {0: 6, 1: 0, 2: 9})
     {0: 6, 1: 7}
     """
-    return {partition: max(offset, others.get(partition, offset)) for partition, offset in positions.items()}
+    return {partition: max(offset, reached.get(partition, offset)) for partition, offset in positions.items()}

@@ -40,7 +40,7 @@ class Begun(NamedTuple):
 
     offset: int
     size: int  # records; 0: none
-    tries: int  # at this offset, with this one
+    tries: int  # how often in a row at this offset, with this one
 
 
 class FailedRecords:
@@ -66,7 +66,7 @@ class FailedRecords:
     def failed(
         self, records: Sequence[Any], error: TransactionFailed | Fenced, too_long: float = 0.0
     ) -> tuple[str, bool] | None:
-        """Count a failed batch. Once it is more than chance: a message, and whether it says something new.
+        """Count a failed batch; once it is more than chance, return a message and whether it says something new.
 
         `too_long`: seconds of the work on the batch, if they may have cost the membership, which a fence then confirms.
         """
@@ -82,8 +82,8 @@ class FailedRecords:
             return None
         # Kafka may refuse the dead letter too, and then even the dead letter without the record's bytes.
         is_dead_letter = isinstance(error, Refused) and max(self.refusals[place] for place in places) < IN_A_ROW
-        before, self._reported = self._reported, (len(places), is_dead_letter)
-        return self._message(places, error, is_dead_letter), self._reported != before
+        reported, self._reported = self._reported, (len(places), is_dead_letter)
+        return self._message(places, error, is_dead_letter), self._reported != reported
 
     def _lost(self, records: Sequence[Any], seconds: float) -> str | None:
         """Count a batch on which the work took so long that this member lost its place in the group."""
@@ -104,14 +104,14 @@ class FailedRecords:
         )
 
     def _is_more_than_chance(self, places: Sequence[Place]) -> bool:
-        """Count a failure of these records."""
+        """Count a failure of these records; return whether there were too many for chance."""
         self._failures = self._failures + 1 if self._suspects.keys() & places else 1
         for place in places:
             self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
         return self._failures >= IN_A_ROW
 
     def opened(self, begun: Mapping[int, Begun]) -> list[str]:
-        """Count what other processes have begun and not ended. Messages, once it is more than chance.
+        """Count what other processes have begun and not ended; return messages once it is more than chance.
 
         `begun`: what stands beside the group's offsets, by partition.
         """
@@ -125,20 +125,18 @@ class FailedRecords:
                 continue
             self._failures = max(self._failures, work.tries)
             self._suspects |= {(partition, work.offset + i): work.size for i in range(work.size)}
-            then = f"{_TRY_FEWER.format(self.batch_limit)} it is found"
+            cure = f"{_TRY_FEWER.format(self.batch_limit)} it is found"
             if work.size == 1 and work.tries >= 2 * IN_A_ROW:
                 self.too_slow[partition, work.offset] = f"has ended {work.tries} processes in a row"
-                then = _REPORT_IT
+                cure = _REPORT_IT
             messages.append(
                 f"{work.tries} processes in a row were ended at their work, the last one at work on {work.size} "
-                f"records from offset {work.offset} of input partition {partition} on. {then}"
+                f"records from offset {work.offset} of input partition {partition} on. {cure}"
             )
         return messages
 
     def to_announce(self, records: Sequence[Any]) -> tuple[int, int] | None:
-        """What to note beside the group's offsets before the work on these records begins: their number, and the tries.
-        None: nothing.
-        """
+        """Return what to commit before the work on these records begins: their number, and the tries; None: nothing."""
         if not self._is_first and self.batch_limit is None:
             return None
         self._is_first = False

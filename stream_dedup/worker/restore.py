@@ -152,9 +152,9 @@ class ChangelogReader:
         while (remaining := self._remaining(ends)) or not self._is_following:
             total = max(total, remaining)
             progress(total - remaining, total)
-            before = self._is_following, dict(self._positions)
+            former = self._is_following, dict(self._positions)
             self.advance()
-            if before != (self._is_following, self._positions):
+            if former != (self._is_following, self._positions):
                 moved_at, is_logged = self._monotonic(), False
                 continue
             seconds = self._monotonic() - moved_at
@@ -183,7 +183,7 @@ class ChangelogReader:
         self.restored.add_block(headers)
 
     def lag(self) -> int:
-        """The number of committed offsets that are not read yet; asks the broker."""
+        """Count the committed offsets that are not read yet. Asks the broker."""
         self.connect()
         consumer = self._consumer
         return self._remaining(self._call(lambda: consumer.end_offsets(list(self.partitions))))
@@ -222,7 +222,7 @@ class ChangelogReader:
             raise
 
     def _ends(self) -> Mapping[TopicPartition, int]:
-        """The log end offsets of both partitions, committed or not."""
+        """Return the log end offsets of both partitions, committed or not."""
 
         def ends() -> Mapping[TopicPartition, int]:
             with closing(
@@ -330,15 +330,15 @@ class ChangelogReader:
     # -- stalls and gaps ---------------------------------------------------------------------------------
 
     def _remaining(self, ends: Mapping[TopicPartition, int]) -> int:
-        """The number of offsets still to read."""
+        """Return the number of offsets still to read."""
         blocks, merged = (max(0, ends[place] - self._positions[place]) for place in self.partitions)
         if not self._is_following and merged:
             blocks = min(blocks, 2 * MAX_BLOCKS)  # each with the marker of its transaction
         return blocks + merged
 
     def _stall_message(self, ends: Mapping[TopicPartition, int]) -> str:
-        behind = (place for place in self._assigned if self._positions[place] < ends[place])
-        place = next(behind, self.partitions.blocks)
+        unread = (place for place in self._assigned if self._positions[place] < ends[place])
+        place = next(unread, self.partitions.blocks)
         return (
             f"the changelog {place.topic}-{place.partition} stands still at offset {self._positions[place]} of "
             f"{ends[place]}: an open transaction begins there, or the brokers do not answer. Does another program "
@@ -347,7 +347,7 @@ class ChangelogReader:
         )
 
     def _check_gap(self) -> None:
-        """An entry may arrive before its predecessor in the other partition. If the gap lasts, an entry was lost."""
+        """Notice a lasting gap: an entry may arrive before its predecessor in the other partition, but not for long."""
         if not self._is_following or not self._resequencer.has_gap:
             self._gap_since, self._gap_ends = None, {}
         elif self._gap_since is None:

@@ -33,18 +33,16 @@ _NAMES = {"input_id": "input", "changelog_id": "changelog", "changelog": "change
 
 
 class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
-    """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
-    names of the output and of the changelog ("": an older worker stored none).
+    """What a worker stores beside each offset it commits."""
 
-    `begun`: records from this offset on at which work was begun; `tries`: how often in a row (poison.py).
-    """
-
-    input_id: str
-    changelog_id: str
-    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-    output: str
-    changelog: str = ""
-    begun: Annotated[int, msgspec.Meta(ge=0, le=20_000)] = 0  # the most of [worker] batch_items
+    input_id: str  # of the input topic
+    changelog_id: str  # of the changelog topic
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # when it was committed, ms
+    output: str  # the name of the topic
+    changelog: str = ""  # the name of the topic; "": an older worker stored none
+    # Records from this offset on at which work was begun: at most 20,000, the most of [worker] batch_items.
+    begun: Annotated[int, msgspec.Meta(ge=0, le=20_000)] = 0
+    # how often in a row the work on these records was begun (poison.py)
     tries: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
 
     def text(self) -> str:
@@ -76,25 +74,19 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class ResumeFacts:
-    """What is known when a task opens.
+    """What is known when a task opens."""
 
-    `partitions`: the task's. `committed`: the group's offsets of them. `group_has_others`: the group has offsets of
-    other partitions of this topic. `beginnings`: first offsets of the task's partitions. `restored`: what the changelog
-    holds. `originals`: how many were restored from it. `input_id`, `changelog_id`: of the topics. `output_has_records`:
-    the output topic has had records. `now_ms`: wall time. `changelog_retention_ms`: how long a block is kept.
-    """
-
-    partitions: frozenset[int]
-    committed: Mapping[int, Committed]
-    group_has_others: bool
-    beginnings: Mapping[int, int]
-    restored: RestoreResult
-    originals: int
-    input_id: str
-    changelog_id: str
-    output_has_records: bool
-    now_ms: int
-    changelog_retention_ms: int
+    partitions: frozenset[int]  # the task's
+    committed: Mapping[int, Committed]  # the group's offsets of these partitions
+    group_has_others: bool  # the group has offsets of other partitions of this topic
+    beginnings: Mapping[int, int]  # the first offsets of the partitions
+    restored: RestoreResult  # what the changelog holds
+    originals: int  # how many were restored
+    input_id: str  # of the topic
+    changelog_id: str  # of the topic
+    output_has_records: bool  # the output topic has had records
+    now_ms: int  # wall time
+    changelog_retention_ms: int  # how long a block is kept
 
     @property
     def last_note(self) -> Note | None:
@@ -103,12 +95,12 @@ class ResumeFacts:
 
 
 def last_of(notes: Iterable[Note | None]) -> Note | None:
-    """The note of the last commit."""
+    """Return the note of the last commit."""
     return max((note for note in notes if note is not None), key=lambda note: note.at, default=None)
 
 
 def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
-    """The offset at which each partition resumes: the group's, else the changelog's, else (first start) the beginning.
+    """Choose where each partition resumes: the group's offset, else the changelog's, else (first start) the beginning.
 
     Raises TopicError if the offsets belong to another topic or to a deployment with another output or changelog,
     RecordsGone if the next records were deleted, StreamError if there are no offsets and this is not a first start.
@@ -137,12 +129,12 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
             "the group has no offsets of %s (brokers drop those of a group without members, after seven days by "
             "default); resuming at the changelog's: %s", topic, facts.restored.offsets,
         )  # fmt: skip
-    known = {**facts.restored.offsets, **{partition: at.offset for partition, at in facts.committed.items()}}
+    known = {**facts.restored.offsets, **{partition: commit.offset for partition, commit in facts.committed.items()}}
     # Both come from one transaction. If the group's are older, the cluster has lost the end of their topic.
     newer = {
         partition: facts.restored.offsets[partition]
-        for partition, at in facts.committed.items()
-        if _is_of(at, facts) and at.offset < facts.restored.offsets.get(partition, 0)
+        for partition, commit in facts.committed.items()
+        if _is_of(commit, facts) and commit.offset < facts.restored.offsets.get(partition, 0)
     }
     if newer:
         log.error(
@@ -164,7 +156,7 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
 
 
 def _is_of(committed: Committed, facts: ResumeFacts) -> bool:
-    """Whether the group's offset was committed with a block of this changelog, and for the input of its last block."""
+    """Return whether the offset was committed with a block of this changelog, for the input of its last block."""
     note, summary = committed.note, facts.restored.task_summary
     return (
         note is not None
@@ -175,7 +167,7 @@ def _is_of(committed: Committed, facts: ResumeFacts) -> bool:
 
 
 def _has_run_before(facts: ResumeFacts) -> bool:
-    """Whether a worker has already worked on the partitions without an offset."""
+    """Return whether a worker has already worked on the partitions without an offset."""
     has_had_blocks = facts.restored.blocks > 0 or facts.restored.begin > 0
     if facts.group_has_others or facts.committed or facts.restored.offsets:
         # The group is in use; a partition that was added later, or had no record so far, is new to it. But a task of
@@ -188,15 +180,15 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     """Say what is missing of the index, as far as it can be known, and what follows. None: nothing is missing."""
     changelog, last, restored = settings.topics.changelog, facts.last_note, facts.restored
     written = restored.task_summary.originals if restored.task_summary is not None else 0
-    behind = _behind(facts.committed, restored)
+    unreached = _behind(facts.committed, restored)
     is_another = last is not None and last.changelog_id != facts.changelog_id
     # Each commit writes a block with its offsets. Offsets that a person has set say nothing.
-    cut = {p: restored.offsets[p] for p in behind if p in restored.offsets and _is_of(facts.committed[p], facts)}
+    cut = {p: restored.offsets[p] for p in unreached if p in restored.offsets and _is_of(facts.committed[p], facts)}
     # A copy of the former changelog that holds all that was committed is as good as that one.
     if is_another and not _replaces(facts.committed, restored):
         loss = f"{changelog} was deleted and created anew, or [topics] changelog was changed, since the last commit"
         if restored.offsets:
-            loss += f"; it is a copy that ends before the offsets {behind} of {settings.topics.input}"
+            loss += f"; it is a copy that ends before the offsets {unreached} of {settings.topics.input}"
     elif last is not None and not restored.blocks and facts.now_ms - last.at < facts.changelog_retention_ms:
         hours = (facts.now_ms - last.at) / 3600_000
         loss = f"{changelog} holds nothing, although the last commit is {hours:.1f} h old"
@@ -204,8 +196,8 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
         loss = f"{changelog} no longer holds anything"
     elif cut:
         loss = (
-            f"{changelog} ends at the offsets {cut} of {settings.topics.input}, and {behind} were committed with its "
-            "last blocks: the cluster has lost its end"
+            f"{changelog} ends at the offsets {cut} of {settings.topics.input}, and {unreached} were committed with "
+            "its last blocks: the cluster has lost its end"
         )
     elif written >= _FEW and facts.originals < written * _COMPLETE_SHARE:
         loss = f"{changelog} has restored {facts.originals} of {written} originals: its beginning is gone"
@@ -240,7 +232,7 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
 
     `restored`: all that ours holds. In a rolling update a member with another one would stand by with an empty index.
     """
-    last, changelog = last_of(at.note for at in committed.values()), settings.topics.changelog
+    last, changelog = last_of(commit.note for commit in committed.values()), settings.topics.changelog
     if last is None or last.changelog in ("", changelog) or _replaces(committed, restored):
         return
     raise TopicError(
@@ -253,13 +245,14 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
 
 
 def _behind(committed: Mapping[int, Committed], restored: RestoreResult) -> dict[int, int]:
-    """The group's offsets that the changelog does not reach."""
-    return {p: at.offset for p, at in committed.items() if restored.offsets.get(p, 0) < at.offset}
+    """Return the group's offsets that the changelog does not reach."""
+    return {p: commit.offset for p, commit in committed.items() if restored.offsets.get(p, 0) < commit.offset}
 
 
 def _replaces(committed: Mapping[int, Committed], restored: RestoreResult) -> bool:
-    """Whether the changelog can stand for another one: a migration has filled it, and no worker has used it since; or
-    it is a copy that holds all that was committed.
+    """Return whether the changelog can stand for another one.
+
+    It can if a migration has filled it and no worker has used it since, or if it is a copy of all that was committed.
     """
     if not restored.offsets:
         return restored.migration is not None and restored.migration.complete
@@ -267,7 +260,7 @@ def _replaces(committed: Mapping[int, Committed], restored: RestoreResult) -> bo
 
 
 def recreated_message(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None = None) -> str:
-    """The message that the topic is not the one that the group's offsets belong to."""
+    """Say that the topic is not the one that the group's offsets belong to."""
     return (
         f"{settings.topics.input} was deleted and created anew since the group's offsets were committed: they belong "
         "to the former topic, and would skip records of this one. Say where to begin, with every member stopped: "
@@ -276,16 +269,16 @@ def recreated_message(settings: Settings, partitions: Iterable[int], facts: Resu
 
 
 def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, int]]) -> str:
-    """The message that the next records do not exist. `gone`: partition -> next offset, first offset, end."""
+    """Say that the next records do not exist. `gone`: partition -> next offset, first offset, end."""
     lines = []
     for partition, (wanted, begin, end) in sorted(gone.items()):
         if wanted < begin:
             cause = f"offsets {wanted} to {begin - 1} of partition {partition} were deleted before they were read"
-            to, effect = begin, "the deleted records are lost, no record comes twice"
+            target, effect = begin, "the deleted records are lost, no record comes twice"
         else:
             cause = f"partition {partition} ends at {end}, and offset {wanted} comes next: the cluster has lost its end"
-            to, effect = end, "records written since below that offset are skipped"
-        lines.append(f"{cause}. To resume at {to}: {offset_command(settings, str(to), [partition])}; {effect}")
+            target, effect = end, "records written since below that offset are skipped"
+        lines.append(f"{cause}. To resume at {target}: {offset_command(settings, str(target), [partition])}; {effect}")
     return (
         f"{settings.topics.input} no longer has the records that come next. With every member stopped, the other "
         "partitions stay as they are:\n  " + "\n  ".join(lines)
@@ -293,19 +286,20 @@ def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, 
 
 
 def truncated_message(settings: Settings, cut: Mapping[int, int | None]) -> str:
-    """The message that partitions have lost records that were read. `cut`: partition -> the first lost offset; None:
-    the broker does not know it.
+    """Say that partitions have lost records that were read.
+
+    `cut`: partition -> the first lost offset, None if the broker does not know it.
     """
     lines = []
     for partition, end in sorted(cut.items()):
-        where, to = f"from offset {end} on", str(end)
+        place, target = f"from offset {end} on", str(end)
         effect = "; no record is skipped, and what its producer sends again is judged as a copy"
         if end is None:
-            where, to = "at its end", "TIME"
+            place, target = "at its end", "TIME"
             effect = f" (TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00Z)"
         lines.append(
-            f"partition {partition} has lost records {where} that were read and went out; what stands there now was "
-            f"not read. To read it: {offset_command(settings, to, [partition])}{effect}"
+            f"partition {partition} has lost records {place} that were read and went out; what stands there now was "
+            f"not read. To read it: {offset_command(settings, target, [partition])}{effect}"
         )
     return (
         f"{settings.topics.input} is not the log that was read: a broker was restored from an older copy, or a replica "
@@ -329,14 +323,14 @@ def _offsets_lost(settings: Settings, partitions: Iterable[int], facts: ResumeFa
     )
 
 
-def _reset_command(settings: Settings, to: str, partitions: Iterable[int], facts: ResumeFacts | None) -> str:
-    """The command that resets these partitions and leaves the others alone."""
+def _reset_command(settings: Settings, target: str, partitions: Iterable[int], facts: ResumeFacts | None) -> str:
+    """Return the command that resets these partitions and leaves the others alone."""
     chosen = sorted(partitions)
     is_all = facts is None or (set(chosen) == facts.partitions and not facts.group_has_others)
-    return offset_command(settings, to, () if is_all else chosen)
+    return offset_command(settings, target, () if is_all else chosen)
 
 
-def offset_command(settings: Settings, to: str, partitions: Iterable[object] = ()) -> str:
-    """The command that sets the group's offsets of these partitions of the input, or of all."""
+def offset_command(settings: Settings, target: str, partitions: Iterable[object] = ()) -> str:
+    """Return the command that sets the group's offsets of these partitions of the input, or of all."""
     chosen = ",".join(map(str, partitions))
-    return f"stream-dedup groups set-offset {to}{chosen and f' --partitions {chosen}'}{settings.config_option}"
+    return f"stream-dedup groups set-offset {target}{chosen and f' --partitions {chosen}'}{settings.config_option}"

@@ -87,8 +87,8 @@ class StateStore:
 
         Raises StreamError or ChangelogError. After Outdated the store is useless; after other errors it can go on.
         """
-        until = self._monotonic() + _SLICE
-        while self._monotonic() < until:
+        deadline = self._monotonic() + _SLICE
+        while self._monotonic() < deadline:
             if not self.reader.advance():  # to wait for new ones is the job of the group's poll
                 if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
                     self.dedup.catch_up()
@@ -108,7 +108,7 @@ class StateStore:
         return self.reader.restored
 
     def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
-        """The changelog records of a delta, each with these headers.
+        """Return the changelog records of a delta, each with these headers.
 
         They use up sequence numbers, so the caller must apply the batch, then confirm it or roll it back.
         """

@@ -41,7 +41,7 @@ _CANCEL_SECONDS = 1.0
 
 
 class Phase(Enum):
-    """See the module docstring."""
+    """The phases of a task; the docstring of the module explains them."""
 
     STANDBY = "standby"
     WAITING = "waiting"
@@ -60,9 +60,9 @@ _NEXT: Mapping[Phase, frozenset[Phase]] = {
 
 
 class Task:
-    """`number`: of the task's index in the changelog. `is_stopping` is set when the worker must end.
+    """Some partitions and what works on them. `number`: that of the task's index in the changelog.
 
-    `pipeline`: of a task that is OPEN.
+    `is_stopping` is set when the worker must end. `pipeline` is None unless the task is OPEN.
     """
 
     def __init__(self, name: str, number: int, context: WorkerContext, is_stopping: threading.Event) -> None:

@@ -53,7 +53,7 @@ class Waits:
         self._reported: set[Wait] = set()
 
     def report(self, now: float, waits: Mapping[Wait, tuple[float, str]]) -> None:
-        """`waits`: since when, and what is missing and what mends it. Call it every second or so."""
+        """Log and report waits that are long. `waits`: since when, and what is missing. Call it every second or so."""
         for wait in self._reported - waits.keys():
             self._reported.discard(wait)
             self._observer.waiting(wait, 0.0, "")
@@ -113,7 +113,7 @@ class TopicWatch:
         return self._ids.get(self._context.settings.topics.changelog, "")
 
     def poll(self) -> str | None:
-        """What happened to the changelog topic, once. Raises TopicError for an input that is gone or was replaced."""
+        """Return the change of the changelog topic, once. Raises TopicError for an input that is gone or replaced."""
         now = self._context.runtime.monotonic()
         is_waiting = bool(self.opening) or self.joining_since is not None or bool(self._since)
         self._question.every = _WAITING_SECONDS if is_waiting else _CHECK_SECONDS
@@ -137,7 +137,7 @@ class TopicWatch:
         if Wait.GROUP not in self._seen.waits:
             offsets = self._seen.committed.items()
             self.committed = {partition: Committed(offset, Note.parse(note)) for partition, (offset, note) in offsets}
-        check_output(self._context.settings, last_of(at.note for at in self.committed.values()))
+        check_output(self._context.settings, last_of(commit.note for commit in self.committed.values()))
         self._report(self._seen.topics)
         return change
 
@@ -180,9 +180,9 @@ class TopicWatch:
         known = {key: self._since.get(key, now) for key in waits}
         silent = self._question.silent_since()
         if silent is not None:
-            away = errors.unreached(client.client_id(settings))
+            unreached = errors.unreached(client.client_id(settings))
             waits[Wait.ANSWERS] = (
-                f"brokers have not answered a question about the topics and the group; {away or _LOOK}"
+                f"brokers have not answered a question about the topics and the group; {unreached or _LOOK}"
             )
             known[Wait.ANSWERS] = silent
         if self.joining_since is not None and Wait.GROUP not in waits:
@@ -193,10 +193,10 @@ class TopicWatch:
             known[Wait.GROUP] = self.joining_since
         is_fresh = now - self._answered_at < _FRESH_SECONDS
         if is_fresh and not self.is_connected:
-            away = ", ".join(errors.UNREACHED.recent(client.client_id(settings)).values())
+            unreached = ", ".join(errors.UNREACHED.recent(client.client_id(settings)).values())
             waits[Wait.BROKERS] = (
-                f"the consumer has no connection to any broker, although one answers the watch; {away or _LOOK}. It "
-                f"asks {settings.kafka.bootstrap_servers} for the brokers again"
+                f"the consumer has no connection to any broker, although one answers the watch; {unreached or _LOOK}. "
+                f"It asks {settings.kafka.bootstrap_servers} for the brokers again"
             )
             known[Wait.BROKERS] = self._since.get(Wait.BROKERS, now)
         self._since = known
@@ -204,13 +204,15 @@ class TopicWatch:
         if seen.held:
             oldest = min(seen.held, key=known.__getitem__)
             lasting[Wait.PRODUCERS] = known[oldest], seen.held[oldest]
-        behind = {(number, at) for number, at in self.taken.items() if is_fresh and at < seen.ends.get(number, 0)}
-        self._untaken = {place: self._untaken.get(place, now) for place in behind}
-        if behind and not lasting:
-            number, at = oldest = min(self._untaken, key=self._untaken.__getitem__)
+        untaken = {
+            (number, offset) for number, offset in self.taken.items() if is_fresh and offset < seen.ends.get(number, 0)
+        }
+        self._untaken = {place: self._untaken.get(place, now) for place in untaken}
+        if untaken and not lasting:
+            number, offset = oldest = min(self._untaken, key=self._untaken.__getitem__)
             reason = (
-                f"records of {settings.topics.input} wait in partition {number} from offset {at} on, and this member "
-                f"takes none, for no reason that it knows; {_LOOK}, and restart this member if it goes on"
+                f"records of {settings.topics.input} wait in partition {number} from offset {offset} on, and this "
+                f"member takes none, for no reason that it knows; {_LOOK}, and restart this member if it goes on"
             )
             lasting[Wait.RECORDS] = self._untaken[oldest], reason
         self._waits.report(now, lasting)
@@ -228,12 +230,12 @@ class TopicWatch:
             self._misses = 0
         if _is_replaced(self._ids[source], ids.get(source)):
             raise TopicError(recreated_message(self._context.settings, ()))
-        before, now = self._ids[changelog], ids.get(changelog)
-        self._ids[changelog] = now or ""
-        if now is None and before:
+        former, present = self._ids[changelog], ids.get(changelog)
+        self._ids[changelog] = present or ""
+        if present is None and former:
             return f"{changelog} was deleted"
-        return f"{changelog} was deleted and created anew" if _is_replaced(before, now) else None
+        return f"{changelog} was deleted and created anew" if _is_replaced(former, present) else None
 
 
-def _is_replaced(before: str, now: str | None) -> bool:
-    return bool(before and now and before != now)
+def _is_replaced(former: str, present: str | None) -> bool:
+    return bool(former and present and former != present)

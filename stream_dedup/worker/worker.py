@@ -89,7 +89,7 @@ class Worker:
         self._context = WorkerContext(settings, self._observer, runtime, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
-        self._membership: Any = None  # noted right after the last poll (P4)
+        self._membership: Any = None  # as it was right after the last poll (P4)
         self._next_position_commit = 0.0  # monotonic seconds
         self._applied_change = -1  # the group's count of changes when the assignment was last applied
         self._reported_change = -1  # and when it was last reported
@@ -155,7 +155,7 @@ class Worker:
         if not waiting:
             self._dispatch(self._group, polled, positions)
         if failed is not None:
-            self._each(Pipeline.finish)
+            self._attempt_all(Pipeline.finish)
             raise failed
 
     def _bound_originals(self, partitions: int) -> None:
@@ -165,8 +165,8 @@ class Worker:
         """
         settings, scheme = self._settings, Scheme(self._settings.fingerprint)
         tasks = 1 if self._is_global or settings.window.max_originals else partitions
-        most = most_originals(settings, scheme, tasks, fewest=FEWEST)
-        window = settings.window.model_copy(update={"max_originals": most})
+        originals = most_originals(settings, scheme, tasks, fewest=FEWEST)
+        window = settings.window.model_copy(update={"max_originals": originals})
         self._context = replace(self._context, settings=settings.model_copy(update={"window": window}))
 
     def _check_changelog(self) -> None:
@@ -202,7 +202,7 @@ class Worker:
             if not pipeline.is_lag_known:  # before the first batch, which may be long in work
                 pipeline.report_lag(group.ends(task.partitions))
         if not polled:
-            self._each(Pipeline.finish)
+            self._attempt_all(Pipeline.finish)
             for task, pipeline in self._open_tasks():
                 pipeline.skip_to(positions, group.ends(task.partitions))
         elif not is_member(self._membership):
@@ -211,7 +211,7 @@ class Worker:
         self._commit_new_positions()
         for task, _ in self._open_tasks():
             self._process(task, polled, group, positions)
-        self._each(Pipeline.wait_for_offsets)
+        self._attempt_all(Pipeline.wait_for_offsets)
         self._advance(group)
         self._stand_by()
         self._retry.succeeded()
@@ -240,7 +240,7 @@ class Worker:
             self._attempt(task, Pipeline.process, batch, self._membership, ends, next_batch, reached)
 
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], StreamError | None]:
-        """The records of one or more polls, and the error of a later poll. Notes the membership after the last one.
+        """Return the records of one or more polls, and the error of a later poll. Notes the last membership.
 
         It polls again while more records wait and those polled have fewer bytes than a batch may have, so that the
         offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no
@@ -278,7 +278,7 @@ class Worker:
     def _commit_last_positions(self) -> None:
         """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*self._retryable):
-            self._each(Pipeline.finish)
+            self._attempt_all(Pipeline.finish)
             if self._applied_change < 0 or not is_member(self._membership):
                 return
             for _, pipeline in self._open_tasks():
@@ -288,7 +288,7 @@ class Worker:
     def _open_tasks(self) -> list[tuple[Task, Pipeline]]:
         return [(task, task.pipeline) for task in self._tasks.values() if task.pipeline is not None]
 
-    def _each(self, method: Callable[[Pipeline], bool | None]) -> None:
+    def _attempt_all(self, method: Callable[[Pipeline], bool | None]) -> None:
         for task, _ in self._open_tasks():
             self._attempt(task, method)
 
@@ -370,25 +370,25 @@ class Worker:
             return
         # A member that leaves is replaced at the next heartbeats of the others, which come four times a session; one
         # that came back before that could get the role again. In scope global the assignor prevents that, too.
-        away = session * (1 if self._is_global else min(_LONGEST_ABSENCE, 2**self._absences))
+        absence = session * (1 if self._is_global else min(_LONGEST_ABSENCE, 2**self._absences))
         self._absences += 1
         log.warning(
             "this member could not open any task, in %d tries and for %.0f s: it gives the role up, so that another "
             "member gets it; it comes back in %.0f s",
-            min(task.failed_openings for task in assigned), failing_seconds, away,
+            min(task.failed_openings for task in assigned), failing_seconds, absence,
         )  # fmt: skip
         for task in assigned:
             task.assign(frozenset(), "the role is given up")
         self._leave()
-        self._retry.postpone(away)
+        self._retry.postpone(absence)
 
     def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
         """Cut records into batches of at most `batch_items` (or `limit`) and `batch_bytes`, but at least one record."""
-        most = min(limit or len(records), self._settings.worker.batch_items)
+        limit_of_items = min(limit or len(records), self._settings.worker.batch_items)
         start = size = 0
         for i, record in enumerate(records):
             record_bytes = content_bytes(record)
-            if i > start and (size + record_bytes > self._settings.worker.batch_bytes or i - start == most):
+            if i > start and (size + record_bytes > self._settings.worker.batch_bytes or i - start == limit_of_items):
                 yield records[start:i]
                 start, size = i, 0
             size += record_bytes
@@ -399,7 +399,7 @@ class Worker:
 
     def _apply_assignment(self, group: Group) -> None:
         """Keep tasks for exactly the assigned partitions, and let each partition resume at its task's position."""
-        self._each(Pipeline.finish)
+        self._attempt_all(Pipeline.finish)
         changes = group.changes.count
         assigned = group.assignment()
         if self._reported_change != changes:
@@ -428,7 +428,7 @@ class Worker:
 
     def _rewind(self, group: Group) -> None:
         """Let the consumer read from the positions of the tasks again."""
-        self._each(Pipeline.finish)
+        self._attempt_all(Pipeline.finish)
         for _, pipeline in self._open_tasks():
             group.go_on(pipeline.positions)
 

@@ -63,7 +63,7 @@ def test_every_entry_fits_into_a_record(sizes: list[tuple[int, int]]) -> None:
     for rows, id_bytes in sizes:
         entries = builder.build(a_delta(rows, first, id_bytes))
         first += rows
-        assert all(size_of(one.delta) <= ENTRY_BYTES for one in entries)
+        assert all(size_of(entry.delta) <= ENTRY_BYTES for entry in entries)
         assert len(builder.state.waiting) <= MAX_BLOCKS
 
 
@@ -149,14 +149,14 @@ def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None
 
 
 def written_next(builder: EntryBuilder) -> list[tuple[SequenceRange, bool, list[tuple[str, int]]]]:
-    return [(one.span, one.is_merged, changes(one.delta)) for one in builder.build(a_delta(600))]
+    return [(entry.span, entry.is_merged, changes(entry.delta)) for entry in builder.build(a_delta(600))]
 
 
 def test_gaps_are_seen_skipped_and_closed() -> None:
     order: Resequencer[str] = Resequencer()
 
     def ready() -> list[tuple[str, bool]]:
-        return [(one.content, one.is_redundant) for one in order.ready()]
+        return [(entry.content, entry.is_redundant) for entry in order.ready()]
 
     order.add_block(SequenceRange(1, 1), "a")
     assert (ready(), order.has_gap) == ([], True), "there may be a merged block before it"

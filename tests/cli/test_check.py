@@ -120,14 +120,14 @@ CASES: list[tuple[str, str, bytes, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "data", "field", "origin"), CASES, ids=[f"{each[0]} {each[4]}" for each in CASES]
+    ("kind", "name", "data", "field", "origin"), CASES, ids=[f"{case[0]} {case[4]}" for case in CASES]
 )
 def test_the_settings_that_check_proposes_work(
     tmp_path: Path, kind: str, name: str, data: bytes, field: str, origin: str
 ) -> None:
     (tmp_path / name).write_bytes(data)
     found = json_of("check", tmp_path / name, code=int(kind in ("no-fields", "all-bad")))
-    text = next(each["text"] for each in found["warnings"] if each["kind"] == kind)
+    text = next(warning["text"] for warning in found["warnings"] if warning["kind"] == kind)
     cures = re.findall(r'\b(id|title|text|source|url|published) = ("[^"]+")', text)
     assert field in dict(cures), text
     assert not re.search(r'"[^"]*\.\d', str(cures)), "no cure has an index in it"

@@ -71,7 +71,7 @@ def test_an_unknown_option_exits_with_2(
 
 
 @pytest.mark.parametrize(
-    "words", [words for words, command in COMMANDS.items() if any("--config" in one.opts for one in command.params)]
+    "words", [words for words, command in COMMANDS.items() if any("--config" in param.opts for param in command.params)]
 )
 def test_an_unknown_setting_exits_with_2_and_names_the_one_that_was_meant(
     words: str, tmp_path: Path, nothing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

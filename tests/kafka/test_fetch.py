@@ -175,7 +175,7 @@ def test_a_bomb_takes_the_memory_of_a_small_record(codec: str) -> None:
     values = [b"small", *([b"a" * 30_000_000, b"small"] * 4)]
     batch = fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], [(7, b"k", value, []) for value in values])))
     tracemalloc.start()
-    read = [(one.value, one.cut > 30_000_000) for one in fetch.unpack(batch, "news", 3, 2**20)]
+    read = [(record.value, record.cut > 30_000_000) for record in fetch.unpack(batch, "news", 3, 2**20)]
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert read == [(b"small", False), *([(b"", True), (b"small", False)] * 4)]
@@ -206,7 +206,7 @@ def test_every_codec_is_read(make: Make) -> None:
         sent += feed(settings, some[12 * i : 12 * i + 12], compression=codec, trace=b"\x00\xff")
     run_until(settings, len(sent))
     came = assert_exactly_once(settings, sent)
-    values = {one.key: one.value for one in (*came.output, *came.duplicates)}
+    values = {record.key: record.value for record in (*came.output, *came.duplicates)}
     assert values == {one.key: one.value for one in sent}
 
 

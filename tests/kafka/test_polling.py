@@ -37,7 +37,7 @@ def test_a_rebalance_is_not_forgotten_between_two_polls(make: Make, monkeypatch:
 
 def test_a_batch_is_bounded_however_much_input_waits(make: Make) -> None:
     settings = make(3, worker={"batch_items": 50})
-    sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
+    sent = [record for partition in range(3) for record in feed(settings, made_up(150, seed=partition), partition)]
     watching = run_until(settings, len(sent))
     assert watching.judged == 450
     assert max(len(report.verdicts) for report in watching.reports) == 50

@@ -44,15 +44,15 @@ records = st.builds(
 def client_batch(some: Sequence[Outgoing]) -> Any:
     """The batch that kafka-python makes when these records are appended one by one."""
     batch = MemoryRecordsBuilder(2, LZ4, 2**30)
-    for one in some:
-        assert batch.append(one.timestamp, one.key, one.value, one.headers) is not None
+    for record in some:
+        assert batch.append(record.timestamp, record.key, record.value, record.headers) is not None
     return batch
 
 
 @given(st.lists(records, min_size=1, max_size=30))
 def test_a_batch_has_the_bytes_that_the_client_would_write(some: list[Outgoing]) -> None:
     packed = list(pack(some, BATCH))
-    assert [one for each in packed for one in each.records] == some
+    assert [record for each in packed for record in each.records] == some
     for each in packed:
         ours, theirs = batch_builder(each, LZ4, BATCH), client_batch(each.records)
         assert len(each.body) + DefaultRecordBatchBuilder.header_size_in_bytes() <= BATCH

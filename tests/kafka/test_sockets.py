@@ -27,7 +27,7 @@ def unclosed() -> Iterator[list[str]]:
         found: list[str] = []
         yield found
         gc.collect()
-        found += [str(each.message) for each in caught]
+        found += [str(warning.message) for warning in caught]
     assert found == []
 
 

@@ -76,7 +76,7 @@ def test_everything_is_counted_by_verdict_reason_and_source() -> None:
 def test_doubtful_pairs_come_first() -> None:
     """The threshold is .4; who was decided without it is in no doubt."""
     novelty = {"2": 0.01, "3": 0.39, "4": None, "5": 0.2}
-    judged = [(item(name), held(name, str(int(name) + 10), of)) for name, of in novelty.items()]
+    judged = [(item(name), held(name, str(int(name) + 10), value)) for name, value in novelty.items()]
     judged += [(item("6"), update("6", "16", 0.95)), (item("7"), update("7", "17", 0.41))]
     originals = [(item(str(n)), unique(str(n))) for n in range(12, 18)]
     page = made([*originals, *judged])

@@ -45,7 +45,7 @@ class Remembering:
 
     def commit(self, entries: Iterable[ChangelogEntry]) -> None:
         """Commit just these entries."""
-        self._producer.write("remembering", [self._record(one) for one in entries])
+        self._producer.write("remembering", [self._record(entry) for entry in entries])
         ends = self._producer.ends_in(self.places.blocks.topic)
         self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
 

@@ -67,11 +67,11 @@ def of_files(settings: Settings, records: Sequence[tuple[bytes, bytes]], path: P
     path.write_bytes(b"".join(value + b"\n" for _, value in records))
     with Deduplicator(settings) as dedup:
         lines = LineReader([str(path)], None, most=settings.worker.max_record_bytes)
-        return by_key(one for batch in judge_batches(dedup, lines) for one in batch.verdicts)
+        return by_key(verdict for batch in judge_batches(dedup, lines) for verdict in batch.verdicts)
 
 
 def by_key(verdicts: Iterable[Verdict]) -> Verdicts:
-    return {one.id.encode(): in_headers(one) for one in verdicts}
+    return {verdict.id.encode(): in_headers(verdict) for verdict in verdicts}
 
 
 def dated(kafka: EmbeddedKafka, topic_name: Any, partitions: int = 1, time: str = "published") -> Settings:

@@ -29,7 +29,7 @@ def test_the_last_records_of_each_partition_are_summarised(make: Make) -> None:
     assert summary["items"] == 16
     assert summary["dates"]["origin"] == "timestamp"
     assert summary["dates"]["missing"] == 0
-    assert any(one.startswith(f"{topic}/1/0: json") for one in summary["reasons"])
+    assert any(reason.startswith(f"{topic}/1/0: json") for reason in summary["reasons"])
     assert traces(settings) == before, "it joins no group and writes nothing"
 
 

@@ -64,7 +64,7 @@ def work(failed: FailedRecords, some: Sequence[Any], fails: Fails, most: int) ->
 )
 def test_what_is_reported(failures: list[tuple[list[Any], TransactionFailed]], message: str | None) -> None:
     failed = FailedRecords()
-    reports = [failed.failed(*one) for one in failures]
+    reports = [failed.failed(*failure) for failure in failures]
     last = [report for report in reports if report is not None][-1:]
     assert [is_new for _, is_new in last] == ([] if message is None else [bool(message)])
     assert all(message in text for text, _ in last if message)
@@ -197,5 +197,5 @@ def test_only_long_work_after_which_the_offsets_fail_may_have_cost_the_membershi
     elif offsets is None:
         sent.set_result(None)
     report: Any = SimpleNamespace(records=records(7), seconds={CommitStep.JUDGE: took})
-    batch = _InFlight({}, report, sent, Future())
+    batch = _InFlight(report, sent, Future())
     assert batch.too_long(10.0) == too_long

@@ -40,7 +40,7 @@ def noise(size: int) -> str:
 
 
 def keyless(settings: Settings, sent: Sequence[Any]) -> set[str]:
-    return {f"{settings.topics.input}/{one.partition}/{one.offset}" for one in sent if one.key is None}
+    return {f"{settings.topics.input}/{record.partition}/{record.offset}" for record in sent if record.key is None}
 
 
 def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(settings: Settings) -> None:

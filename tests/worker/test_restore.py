@@ -52,7 +52,7 @@ def ids(store: StateStore) -> list[str]:
 
 
 def ids_of(*some: Delta) -> list[str]:
-    return [name for one in some for name in one.ids]
+    return [name for delta in some for name in delta.ids]
 
 
 def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(

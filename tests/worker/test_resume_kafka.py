@@ -160,7 +160,7 @@ def test_a_member_with_another_changelog_is_refused(settings: Settings, topic_na
         feed(settings, again)
         first.wait_judged(60)
     fails(second, expected, TopicError)  # the role is free, and it does not take it
-    assert not [one for one in outcome(second).output if one.key.startswith(b"again-")]
+    assert not [record for record in outcome(second).output if record.key.startswith(b"again-")]
     reset_offsets(admin, settings, {0: end_of_topic(settings, admin, settings.topics.input)})
     feed(second, others(5))
     run_until(second, 5)  # as the message says
@@ -273,7 +273,7 @@ def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_
     assert len(message) == 1, message
     assert "was deleted and created anew" in message[0]
     came = outcome(settings)
-    assert not [one for one in came.output if one.key.startswith(b"again-")], "the index is still there"
+    assert not [record for record in came.output if record.key.startswith(b"again-")], "the index is still there"
 
 
 def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(
@@ -304,7 +304,7 @@ def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
         foreign.send(settings.topics.changelog, b"x", b"y", partition=partition).get(10)
         with running(settings):
             wait_until(lambda: any("open transaction" in one for one in warnings(caplog)), "it is reported", 30)
-        [message] = [one for one in warnings(caplog) if "open transaction" in one]
+        [message] = [warning for warning in warnings(caplog) if "open transaction" in warning]
         assert f"{settings.topics.changelog}-{partition} stands still" in message
         assert "find-hanging" in message
     finally:

@@ -54,7 +54,7 @@ def test_a_record_that_costs_the_membership_is_isolated(
     place = f"{settings.topics.input}/0/5"
     assert (dead.key, header(dead, "dedup-reason"), header(dead, "dedup-source")) == (b"bad", "too-slow", place)
     assert places(came.every) == Counter(f"{settings.topics.input}/0/{one.offset}" for one in sent)
-    errors = [one.message for one in caplog.records if "place in the group" in one.getMessage()]
+    errors = [record.message for record in caplog.records if "place in the group" in record.getMessage()]
     assert "8 records has cost this member its place in the group 3 times" in errors[0]
     assert "offset 5 of input partition 0 took 8 s by itself" in errors[-1]
     assert watching.stuck_times == len(errors) == 4, "8 records, 4, 2, and the record"
@@ -78,4 +78,4 @@ def test_a_record_that_ends_each_process_is_isolated(make: Make, scope: str) -> 
     came = outcome(settings)
     [dead] = came.dead_letters
     assert (dead.key, header(dead, "dedup-reason")) == (b"bad", "too-slow")
-    assert places(came.every) == Counter(f"{settings.topics.input}/0/{one.offset}" for one in sent)
+    assert places(came.every) == Counter(f"{settings.topics.input}/0/{record.offset}" for record in sent)

@@ -65,7 +65,7 @@ def test_a_wait_is_reported_once_it_is_long_and_so_is_its_end(caplog: pytest.Log
     for now in range(105, 170):
         reporter.report(now, {Wait.GROUP: (100.0, "no coordinator"), Wait.PRODUCERS: (100.0, "an open transaction")})
     assert seen.reasons == {Wait.GROUP: "for 69 s no coordinator", Wait.PRODUCERS: "for 69 s an open transaction"}
-    assert [one.getMessage().partition(". ")[0] for one in caplog.records] == [
+    assert [record.getMessage().partition(". ")[0] for record in caplog.records] == [
         "for 5 s no coordinator", "for 60 s an open transaction", "for 65 s no coordinator",
     ]  # fmt: skip
     reporter.report(171, {})

@@ -92,7 +92,7 @@ def _content(record: Any) -> Any:
 
 def _ours(headers: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
     """The headers without the one that names the input topic, which differs between the runs."""
-    return [one for one in headers if one[0] != "dedup-source"]
+    return [header for header in headers if header[0] != "dedup-source"]
 
 
 # What is wrong -> key, value, and the reason of the dead letter (None: it is judged).

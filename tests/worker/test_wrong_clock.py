@@ -24,6 +24,6 @@ def test_a_worker_with_a_wrong_clock_writes_a_changelog_that_lasts(settings: Set
     run_until(settings, 30)
     came = assert_exactly_once(settings, sent)
     assert came.dead_letters == []
-    assert not [one for one in came.output if one.key.startswith(b"again-")], "all were restored"
+    assert not [record for record in came.output if record.key.startswith(b"again-")], "all were restored"
     [block, *_] = read_all(settings, settings.topics.changelog)
     assert abs(block.timestamp / 1000 - time.time()) < 600, "retention counts by the broker's clock"

@@ -131,13 +131,13 @@ def _items(names: list[str], corpus: list[str], decode: Decoder, query: str | No
     last: Item | Tombstone | BadItem | None = None
     for line in LineReader(inputs, query=query):
         # The place stands for a missing id, or for one that names no article, as in the output of `filter`.
-        last, at = item_of(decode, line), f"{line.input}:{line.number}"
+        last, where = item_of(decode, line), f"{line.input}:{line.number}"
         if isinstance(last, Item):
-            for name in {last.id, at}.intersection(names):
+            for name in {last.id, where}.intersection(names):
                 if items.setdefault(name, last) != last:
                     warn(
                         f"the id {name[:60]!r} occurs again at {inputs[line.input]}:{line.number}; the first item is "
-                        f"taken. Its place {at} names this one"
+                        f"taken. Its place {where} names this one"
                     )
         if len(items) == len(set(names)):
             break
@@ -180,7 +180,7 @@ def _print(items: list[Item], explanation: Explanation) -> None:
         )
     views: list[tuple[str | int, ...]] = []
     for view in explanation.views:
-        shares = ("-" if one is None else f"{one:.3f}" for one in (view.jaccard, view.containment, view.estimate))
+        shares = ("-" if share is None else f"{share:.3f}" for share in (view.jaccard, view.containment, view.estimate))
         views.append((view.name, view.first, view.second, view.shared, *shares))
     print_table(console, ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate"), views)
     console.print("Sizes: distinct shingles (headline: words). The Jaccard is estimated from what is stored.")

@@ -73,8 +73,8 @@ def filter_command(
 
     settings = common.settings_of(config)
     console = shared.result_console(output, duplicates, verdicts, report)
-    more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
-    page = shared.report_of(settings, report, ("standard input" if inputs[0] == "-" else inputs[0]) + more)
+    others = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
+    page = shared.report_of(settings, report, ("standard input" if inputs[0] == "-" else inputs[0]) + others)
     with shared.exit_on_broken_pipe():
         with progress_bars() as bars:
 
@@ -109,8 +109,8 @@ def _print_filtered(
     if settings.policy.shadow:
         console.print("shadow mode: the output holds every item, those held back too")
     forwarded = result.items if settings.policy.shadow else result.forwarded
-    what = f"{forwarded:,}", f"{held:,}", counted(result.items, "verdict"), "the report"
-    lines = [f"{text} in {shared.display_name(to)}" for text, to in zip(what, outputs, strict=True) if to]
+    contents = f"{forwarded:,}", f"{held:,}", counted(result.items, "verdict"), "the report"
+    lines = [f"{text} in {shared.display_name(name)}" for text, name in zip(contents, outputs, strict=True) if name]
     if held and not any(outputs[1:3]):
         lines.append(f"{held:,} held back or bad, not written: name a file with --duplicates")
     if result.resumed:
@@ -306,11 +306,11 @@ def _print_pairs(console: Console, result: PairsResult, output: str, clusters: s
                 f"  {common.one_line(title) or '(no headline)'} | beside: {common.one_line(kept)}", soft_wrap=True
             )
     if result.largest:
-        rows = [(one.items, one.headlines, common.one_line(one.title)) for one in result.largest]
+        rows = [(cluster.items, cluster.headlines, common.one_line(cluster.title)) for cluster in result.largest]
         print_table(console, ("items", "headlines", "the largest clusters"), rows)
-    for one in result.largest:
-        if one.is_doubtful:
-            named = f"{one.items} items under {one.headlines} headlines, {common.one_line(one.title)!r}"
+    for cluster in result.largest:
+        if cluster.is_doubtful:
+            named = f"{cluster.items} items under {cluster.headlines} headlines, {common.one_line(cluster.title)!r}"
             common.warn(f"one cluster has {named}: read some before you drop them", console)
     if result.hot:
         console.print(
@@ -352,9 +352,9 @@ def build_command(
     from stream_dedup.news.item import Item
     from stream_dedup.tools.batch.output_files import check_free, target
 
-    to = target(output)
+    destination = target(output)
     if not force:
-        check_free({"--output": to})
+        check_free({"--output": destination})
     # The settings may name the table that this command is about to write; "tf" needs none.
     settings = common.settings_of(config, fingerprint={"family": "simhash", "weights": "tf"})
     fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
@@ -364,7 +364,7 @@ def build_command(
     table = build_weights(fingerprinter.scheme.features_id, documents)
     data = table.to_bytes()
     try:
-        output.write_bytes(data) if to.is_stream else replace_file(to.path, [data])
+        output.write_bytes(data) if destination.is_stream else replace_file(destination.path, [data])
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}") from None
     typer.echo(

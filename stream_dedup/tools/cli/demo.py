@@ -82,36 +82,35 @@ def demo_command(
     # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
-        own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
+        overrides: dict[str, Any] = {"group_id": "stream-dedup-demo"}
         topics: dict[str, str] = {}
         if bootstrap is None:
             require_packages()
         else:
             # A group and topics for this run alone, so that the demo touches nothing else on the cluster.
             run = f"dedup-demo-{int(time.time())}"
-            own = {"bootstrap_servers": bootstrap, "group_id": run}
+            overrides = {"bootstrap_servers": bootstrap, "group_id": run}
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
 
         def settings_of_run() -> Settings:
             # Port 0, any free port: a worker may run on this machine, too.
-            return common.settings_of(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
+            return common.settings_of(config, kafka=overrides, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
         # Wrong settings fail before Kafka starts, which takes seconds, and minutes the first time.
         settings = settings_of_run()
         if bootstrap is None:
-            own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
+            overrides["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
             settings = settings_of_run()
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input or once else _DEMO_RATE)
         screen = Screen(pace)
         watch = stack.enter_context(Watch(settings, version_text(), screen))
         stack.enter_context(BrokerWatch(settings, watch))
-        until = "the end of the feed; in a terminal without --once, until Ctrl-C" if once else "Ctrl-C"
-        console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics, until {until}", style="dim")
-        heading = (
-            f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
-        )
+        end = "the end of the feed; in a terminal without --once, until Ctrl-C" if once else "Ctrl-C"
+        console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics, until {end}", style="dim")
+        servers, topics_of_run = overrides["bootstrap_servers"], settings.topics
+        heading = f"stream-dedup demo on {servers}: {topics_of_run.input} -> {topics_of_run.output}"
         if live:
             picture = partial(screen.picture, heading + " (Ctrl-C ends)")
             stack.enter_context(Live(get_renderable=picture, console=console, refresh_per_second=4))
@@ -198,6 +197,6 @@ def _report(result: DemoResult, console: Console) -> None:
     )
     if result.with_meaning:
         right = result.with_meaning - sum(result.otherwise.values())
-        others = ", ".join(f"{number:,} {what}" for what, number in result.otherwise.items())
-        ending = f"; otherwise: {others}." if others else "."
+        listed = ", ".join(f"{number:,} {decision}" for decision, number in result.otherwise.items())
+        ending = f"; otherwise: {listed}." if listed else "."
         console.print(f"{right:,} of {result.with_meaning:,} decided as their authors meant{ending}")

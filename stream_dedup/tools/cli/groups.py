@@ -73,7 +73,7 @@ def tail_command(
         if as_json:
             common.print_json(asdict(line))
         else:
-            marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.why) if part)
+            marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.detail) if part)
             typer.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")
 
 

@@ -90,13 +90,13 @@ def evaluate_command(
         return
     for remark in evaluation.remarks:
         common.warn(remark, console)
-    answer, *others = sections(evaluation)
+    answer, *details = sections(evaluation)
     _print_section(console, answer)
     if (wrong := examples(evaluation)).rows:
         _print_section(console, wrong)
     link = report.resolve().as_uri() if report else "none; --report FILE.html makes one, with both texts of each pair"
     console.print(f"\nReport: {link}", soft_wrap=True)
-    for section in others:
+    for section in details:
         _print_section(console, section)
 
 
@@ -330,8 +330,8 @@ def _report(sample: Sample, directory: Path, settings: Settings, console: Consol
             f"{with_interval(rates.missed, rates.missed_interval)}, of {counted(rates.held, 'pair')}"
         )
     if agreed.another_article:
-        why = f"stream-dedup explain ID ID --in {directory}/corpus.jsonl"
-        console.print(Text(f"Held back or named an update, but another article (why: {why}):"), soft_wrap=True)
+        command = f"stream-dedup explain ID ID --in {directory}/corpus.jsonl"
+        console.print(Text(f"Held back or named an update, but another article (why: {command}):"), soft_wrap=True)
     for label in sorted(agreed.another_article, key=lambda label: -label.weight):
         text = f"  {label.earlier} {label.later} (stands for {label.weight:.3g} decisions)"
         console.print(Text(one_line(text)), soft_wrap=True)

@@ -143,9 +143,9 @@ def plan_command(
 
 
 def _print_sizing(needs: Sizing, as_json: bool) -> None:
-    less = "" if needs.fits or not needs.given else needs.window(needs.fitting)
+    instead = "" if needs.fits or not needs.given else needs.window(needs.fitting)
     if as_json:
-        common.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": less})
+        common.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": instead})
         return
     console = common.CleanConsole(soft_wrap=True)
     days = needs.length / _DAY
@@ -154,9 +154,9 @@ def _print_sizing(needs: Sizing, as_json: bool) -> None:
         fits = "That fits into" if needs.fits else "That does not fit into"
         console.print(f"{fits} {_gib(needs.given)}, which has room for {needs.room:,}.")
     console.print(f"\nPaste, and give the container this memory:\n\n{needs.toml()}", markup=False)
-    if less:
+    if instead:
         console.print(
-            f"Or keep {_gib(needs.given or 0)}, and paste\n\n{less}\nIt costs the copies that come more than "
+            f"Or keep {_gib(needs.given or 0)}, and paste\n\n{instead}\nIt costs the copies that come more than "
             f"{needs.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
             "came within 13 hours.)",
             markup=False,
@@ -239,6 +239,6 @@ def _print_advice(console: Console, traffic: Traffic, advice: Advice) -> None:
     columns = (*advice.choices[0].settings, "key bits", "keys read", "keys", "recall", "false", "at most", "")
     print_table(console, columns, rows, "What does this, the cheapest first")
     if advice.curve:
-        curve = [(f"{at:g}", _recall(now), _recall(then)) for at, now, then in advice.curve]
+        curve = [(f"{jaccard:g}", _recall(present), _recall(proposed)) for jaccard, present, proposed in advice.curve]
         title = "\nWhat the index proposes, by Jaccard (the S-curve)"
         print_table(console, ("Jaccard", "present", "proposed"), curve, title)

@@ -71,14 +71,18 @@ def feeds_command(
     settings = common.settings_of(config, feeds={"internal": ",".join(internal)} if internal else {})
     urls, stop = read_sources(sources), common.stop_on_signals()
     files = [name for name in sources if Path(name).is_file()]
-    to = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
+    destination = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
     if kafka:
         logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings), waits=False)
     with shared.exit_on_broken_pipe(), ExitStack() as stack:
-        memory = stack.enter_context(closing(State(state, f"topic {settings.topics.input}" if kafka else str(to))))
+        memory = stack.enter_context(
+            closing(State(state, f"topic {settings.topics.input}" if kafka else str(destination)))
+        )
         if not force and not memory.sequence:
-            check_free({"--output": to})
-        delivery: Delivery = KafkaDelivery(settings, memory.owner, stop) if kafka else FileDelivery(to, memory.length)
+            check_free({"--output": destination})
+        delivery: Delivery = (
+            KafkaDelivery(settings, memory.owner, stop) if kafka else FileDelivery(destination, memory.length)
+        )
         stack.enter_context(closing(delivery))
         fetcher = Fetcher(MOST_POLLS, settings.feeds)
         page = Pages(fetcher, delivery.largest) if pages else None

@@ -87,13 +87,13 @@ def result_console(*outputs: str | Path | None) -> Console:
     return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
 
-def report_of(settings: Settings, report: Path | None, what: str) -> Report | None:
-    """Return the collector of the page of --report about `what`, if one is wanted."""
+def report_of(settings: Settings, report: Path | None, topic: str) -> Report | None:
+    """Return the collector of the page of --report about this topic, if one is wanted."""
     if report is None:
         return None
     from stream_dedup.tools.report import Report
 
-    return Report(settings, report, what)
+    return Report(settings, report, topic)
 
 
 @contextmanager

@@ -116,9 +116,9 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
         f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged, "
         f"{counted(counts.skipped, 'record')} of other programs"
     )
-    if others := sum(blocks for name, blocks in counts.schemes.items() if name != scheme):
+    if unread := sum(blocks for name, blocks in counts.schemes.items() if name != scheme):
         warn(
-            f"{others:,} of them were written under another scheme than that of these settings, so only their "
+            f"{unread:,} of them were written under another scheme than that of these settings, so only their "
             "checksums were verified; name the settings of their workers with --config"
         )
     if counts.damaged:
@@ -139,8 +139,8 @@ def copy_command(
     from stream_dedup.settings import load_settings
     from stream_dedup.tools.topics.copy_changelog import copy
 
-    settings, into = common.settings_of(config), load_settings(target)
-    typer.echo(f"{counted(copy(settings, into), 'record')} copied to {into.topics.changelog}")
+    settings, target_settings = common.settings_of(config), load_settings(target)
+    typer.echo(f"{counted(copy(settings, target_settings), 'record')} copied to {target_settings.topics.changelog}")
 
 
 # -- migrate ---------------------------------------------------------------------------------------------

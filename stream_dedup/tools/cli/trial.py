@@ -127,8 +127,8 @@ def _print(console: Console, result: TrialResult, ended: Ended, settings: Settin
     ]
     stages = [(STAGES[name], count, _share(count, result.held_back)) for name, count in result.stages.items()]
     sources = [
-        (one_line(one.source) or "(none)", one.items, one.held_back, _share(one.held_back, one.items))
-        for one in result.sources
+        (one_line(source.source) or "(none)", source.items, source.held_back, _share(source.held_back, source.items))
+        for source in result.sources
     ]
     print_table(
         console, ("verdict", "items", "share", "what a worker would do"), [*verdicts, ("all", result.items, "", "")]

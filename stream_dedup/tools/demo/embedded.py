@@ -38,7 +38,7 @@ PROPERTIES = Path(__file__).with_name("server.properties").read_text("utf-8")
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing listens on this port of 127.0.0.1."""
+    """Return whether nothing listens on this port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections do not count, as for Java
         try:
@@ -150,15 +150,15 @@ class EmbeddedKafka:
     def _start(self) -> None:
         self._launch(self._command("kafka.Kafka", str(self._properties)), self._answers, "answer")
 
-    def _launch(self, command: list[str], is_ready: Callable[[], bool], what: str) -> None:
-        """Start a process and wait until it is ready. Raises StreamError if it ends, or does not `what` in time."""
+    def _launch(self, command: list[str], is_ready: Callable[[], bool], goal: str) -> None:
+        """Start a process and wait until it is ready. Raises StreamError if it ends, or misses its `goal` in time."""
         self._process = launch(command, self.log)
         deadline = time.monotonic() + START_SECONDS
         while not is_ready():
             code = self._process.poll()
             if code is not None or time.monotonic() > deadline:
                 self.kill()
-                reason = "ended at its start" if code is not None else f"did not {what} in {START_SECONDS:.0f} s"
+                reason = "ended at its start" if code is not None else f"did not {goal} in {START_SECONDS:.0f} s"
                 raise self._failure(reason, code)
             time.sleep(0.02)
 
@@ -178,14 +178,14 @@ class EmbeddedKafka:
         except KafkaError:
             return False
 
-    def _failure(self, what: str, code: int | None) -> StreamError:
+    def _failure(self, problem: str, code: int | None) -> StreamError:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         # Leave out the reports of the shutdown and the stack frames, which hide the cause.
         relevant = [line for line in lines if " INFO " not in line and not line.startswith("\tat ")]
         lines = (relevant or lines)[-LOG_LINES_SHOWN:]
         ending = "" if code is None else f" (exit code {code})"
         return StreamError(
-            f"The embedded Kafka {what}{ending}. Its last lines:\n\n"
+            f"The embedded Kafka {problem}{ending}. Its last lines:\n\n"
             + "\n".join(f"    {line}" for line in lines or ["(it printed nothing)"])
             + "\n\nIt needs 300 MB of memory, some disk in the temporary directory and two free ports of "
             f"127.0.0.1 (here {self._port} and its controller's). Correct what the lines name and start again, or "

@@ -106,7 +106,7 @@ def ready_runtime(cache_dir: Path | None, say: Say) -> Runtime:
 
 
 def unlike(folder: Path) -> list[str]:
-    """The names of jars that differ between this folder and jars.sha256, or that only one of them has. O(bytes)."""
+    """Name the jars that differ between this folder and jars.sha256, or that only one of them has. O(bytes)."""
     lines = Path(__file__).with_name("jars.sha256").read_text("ascii").splitlines()
     pinned = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
@@ -144,8 +144,8 @@ def _resolve(repository: Path) -> Iterator[Path]:
     context = MavenContext(repo_cache=repository, remote_repos=remotes, timeout=60)
     artifact_ids: set[str] = set()
     for coordinate in (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", LOG_BINDING):
-        own, transitive = context.resolver.resolve([context.create_dependency(coordinate)])
-        for artifact in (d.artifact for d in (*own, *transitive)):
+        direct, transitive = context.resolver.resolve([context.create_dependency(coordinate)])
+        for artifact in (d.artifact for d in (*direct, *transitive)):
             if artifact.artifactId not in artifact_ids:
                 artifact_ids.add(artifact.artifactId)
                 yield artifact.resolve()

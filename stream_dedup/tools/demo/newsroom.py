@@ -149,7 +149,7 @@ class Bank:
 
     >>> bank = Bank("en", random.Random(1))
     >>> event = bank.event()
-    >>> len(bank.tell(event)) >= 4 and bank.own(event, "headline") != bank.own(event, "headline")
+    >>> len(bank.tell(event)) >= 4 and bank.event_text(event, "headline") != bank.event_text(event, "headline")
     True
     """
 
@@ -157,21 +157,21 @@ class Bank:
         self._rng = rng
         self.language = name
         self._lines: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for topic, what, text in _lines(name):
-            self._lines[topic, what].append(text)
+        for topic, kind, text in _lines(name):
+            self._lines[topic, kind].append(text)
         self._topics = sorted({topic for topic, _ in self._lines} - {*COMMON})
         self._decks: dict[tuple[str, str], list[str]] = {}
         # Chinese puts the family name first and no spaces between words or sentences.
         self.space = "" if name == "zh" else " "
-        places, parts = (self.listed("values", what) for what in ("place", "part"))
+        places, parts = (self.listed("values", kind) for kind in ("place", "part"))
         self._places = places + [part + self.space + place for part in parts for place in places]
 
     def event(self) -> Event:
         topic = self._draw("", "topic", self._topics, set())
         values: dict[str, str] = {}
-        for (of, what), (choices, *_) in self._lines.items():
-            if of == topic and what.startswith("set "):
-                values[what.removeprefix("set ")] = self._pick(choices)
+        for (section, kind), (choices, *_) in self._lines.items():
+            if section == topic and kind.startswith("set "):
+                values[kind.removeprefix("set ")] = self._pick(choices)
         for name in ("place", "place2"):
             # A deck for each topic: the same kind of event does not happen twice in one town while others remain.
             values[name] = self._draw(topic, name, self._places, set(values.values()))
@@ -188,7 +188,7 @@ class Bank:
         """Write the sentences of one article: facts first, quotes and outlook later, as newsrooms do."""
         facts = len(self._lines[event.topic, "fact"]) // 2  # the other half is for another report
         slots = [(event.topic, "lead"), *[(event.topic, "fact")] * facts, ("any", "quote"), ("any", "after")]
-        slots += [("any", what) for what in ("quote", "after") if self._rng.random() < 0.4]
+        slots += [("any", kind) for kind in ("quote", "after") if self._rng.random() < 0.4]
         sentences = []
         for slot in slots:
             if slot == ("any", "quote"):
@@ -196,28 +196,28 @@ class Bank:
             sentences.append(self.word(event, *slot))
         return sentences
 
-    def own(self, event: Event, what: str) -> str:
+    def event_text(self, event: Event, kind: str) -> str:
         """Word a headline or a text, new for this event until all have been used."""
-        return self.word(event, event.topic, what)
+        return self.word(event, event.topic, kind)
 
     def news(self, event: Event) -> str:
         """Word news that no article has yet; "" if none is left."""
-        return self.own(event, "new") if {*self._lines[event.topic, "new"]} - event.used else ""
+        return self.event_text(event, "new") if {*self._lines[event.topic, "new"]} - event.used else ""
 
-    def page(self, what: str, values: dict[str, str]) -> str:
+    def page(self, kind: str, values: dict[str, str]) -> str:
         """Draw a piece of page boilerplate."""
-        return self.word(Event("page", values), "page", what)
+        return self.word(Event("page", values), "page", kind)
 
-    def listed(self, topic: str, what: str) -> list[str]:
-        return [part.strip() for part in self._lines[topic, what][0].split(";")]
+    def listed(self, topic: str, kind: str) -> list[str]:
+        return [part.strip() for part in self._lines[topic, kind][0].split(";")]
 
     def sites(self, topic: str = "page") -> list[tuple[str, str]]:
         """Return (host, name) of the sites that print such articles."""
         return [(host, name.strip()) for host, _, name in (s.partition(";") for s in self._lines[topic, "site"])]
 
-    def word(self, event: Event, topic: str, what: str) -> str:
+    def word(self, event: Event, topic: str, kind: str) -> str:
         """Word a pattern that no article about this event has used yet."""
-        pattern = self._draw(topic, what, self._lines[topic, what], event.used)
+        pattern = self._draw(topic, kind, self._lines[topic, kind], event.used)
         event.used.add(pattern)
         text = pattern
         while match := CHOICE.search(text):  # the innermost first
@@ -225,9 +225,9 @@ class Bank:
         text = VALUE.sub(lambda match: event.values[match[1]], text)
         return text[:1].upper() + text[1:]
 
-    def _draw(self, topic: str, what: str, choices: list[str], avoid: set[str]) -> str:
+    def _draw(self, topic: str, kind: str, choices: list[str], avoid: set[str]) -> str:
         """Draw the deck's next card that is not in `avoid`; every card is drawn once before the deck is reshuffled."""
-        deck = self._decks.setdefault((topic, what), [])
+        deck = self._decks.setdefault((topic, kind), [])
         for _ in range(2):
             for i, card in enumerate(deck):
                 if card not in avoid:
@@ -247,13 +247,13 @@ def _lines(name: str) -> Iterator[tuple[str, str, str]]:
         if line.startswith("== "):
             topic = line.removeprefix("== ")
         elif line and not line.startswith("#"):
-            what, _, text = line.partition(": ")
-            yield topic, what, text
+            kind, _, text = line.partition(": ")
+            yield topic, kind, text
 
 
 @dataclass
 class _Story:
-    """A story that sites copy. `title` and `sentences` are its current version.
+    """A story that sites copy.
 
     It has at most one other headline and one report, because an event has no more patterns.
     """
@@ -261,8 +261,8 @@ class _Story:
     bank: Bank
     event: Event
     item: NewsItem
-    title: str
-    sentences: list[str]
+    title: str  # of the current version
+    sentences: list[str]  # of the current version
     sites: list[tuple[str, str]]  # that have not printed it yet
     other_title: str = ""
     reported: bool = False
@@ -285,9 +285,9 @@ class _Newsroom:
         due: list[tuple[datetime, int, NewsItem]] = []
         while True:
             items = self._bulletin(now) if self._rng.random() < TEMPLATES else self._story(now)
-            for when, item in items:
-                item["published"] = when.isoformat(timespec="seconds").replace("+00:00", "Z")
-                heapq.heappush(due, (when, next(self._order), item))
+            for published, item in items:
+                item["published"] = published.isoformat(timespec="seconds").replace("+00:00", "Z")
+                heapq.heappush(due, (published, next(self._order), item))
             now += timedelta(seconds=round(60 * self._rng.expovariate(1 / MINUTES_BETWEEN_ARRIVALS)))
             while due and due[0][0] < now:
                 yield heapq.heappop(due)[2]
@@ -295,14 +295,14 @@ class _Newsroom:
     def _bulletin(self, now: datetime) -> Iterator[tuple[datetime, NewsItem]]:
         event = self._bulletins.event()
         (site,) = self._bulletins.sites(event.topic)
-        text, title = (self._bulletins.own(event, what) for what in ("text", "headline"))
+        text, title = (self._bulletins.event_text(event, kind) for kind in ("text", "headline"))
         yield now, self._item("template", site, title, text)
 
     def _story(self, now: datetime) -> Iterator[tuple[datetime, NewsItem]]:
         bank = self._banks[self._choose(LANGUAGES)]
         event = bank.event()
         sites = self._rng.sample(bank.sites(), len(bank.sites()))
-        title, sentences = bank.own(event, "headline"), bank.tell(event)
+        title, sentences = bank.event_text(event, "headline"), bank.tell(event)
         item = self._item("fresh", sites.pop(), title, self._paragraphs(bank, sentences))
         story = _Story(bank, event, item, title, sentences, sites)
         yield now, item
@@ -330,10 +330,10 @@ class _Newsroom:
         bank, site = story.bank, story.sites.pop()
         if kind == "report":
             event, story.reported = story.event, True
-            return self._item(kind, site, bank.own(event, "headline"), self._paragraphs(bank, bank.tell(event)))
+            return self._item(kind, site, bank.event_text(event, "headline"), self._paragraphs(bank, bank.tell(event)))
         title = story.title
         if kind == "copy" and self._rng.random() < 0.3:
-            title = story.other_title = story.other_title or bank.own(story.event, "headline")
+            title = story.other_title = story.other_title or bank.event_text(story.event, "headline")
         title += self._rng.choice(SUFFIXES).format(site[1])
         if kind == "cut":
             kept = max(2, round(len(story.sentences) * self._rng.uniform(0.4, 0.75)))
@@ -378,7 +378,7 @@ class _Newsroom:
         """Make a copy as a careless crawler does: the whole page, with the article in the middle."""
         bank = story.bank
         menu = bank.listed("page", "menu")
-        others = self._headlines[bank.language]
+        headlines = self._headlines[bank.language]
         return "\n".join(
             [
                 " ".join(sorted(self._rng.sample(menu, self._rng.randint(8, 16)), key=menu.index)),
@@ -387,19 +387,19 @@ class _Newsroom:
                 self._boilerplate(story, site, "byline"),
                 self._paragraphs(bank, story.sentences),
                 self._boilerplate(story, site, "related"),
-                *self._rng.sample(others, min(3, len(others))),
+                *self._rng.sample(headlines, min(3, len(headlines))),
                 self._boilerplate(story, site, "footer"),
             ]
         )
 
-    def _boilerplate(self, story: _Story, site: tuple[str, str], what: str) -> str:
+    def _boilerplate(self, story: _Story, site: tuple[str, str], kind: str) -> str:
         values = {
             "site": site[1],
             "number": str(self._rng.randint(20, 900)),
             "person": story.bank.person(),
             "place": story.event.values["place"],
         }
-        return story.bank.page(what, values)
+        return story.bank.page(kind, values)
 
     def _paragraphs(self, bank: Bank, sentences: list[str]) -> str:
         return "\n".join(bank.space.join(sentences[i : i + 2]) for i in range(0, len(sentences), 2))

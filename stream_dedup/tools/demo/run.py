@@ -44,12 +44,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Counts of a run: items = unique + duplicate + update + bad + tombstone, as committed.
-
-    read_*: records read back from the topics. judged_us: µs to decode and judge one item, on average. with_meaning:
-    items of which the feed knows what their authors meant. otherwise: how many of these were decided otherwise, by kind
-    and verdict.
-    """
+    """Counts of a run: items = unique + duplicate + update + bad + tombstone, as committed."""
 
     items: int
     unique: int
@@ -59,11 +54,12 @@ class DemoResult:
     tombstone: int
     seconds: float
     items_per_second: float
-    judged_us: float
-    read_output: int
+    judged_us: float  # µs to decode and judge one item, on average
+    read_output: int  # read_*: records read back from the topics
     read_duplicates: int
     read_dead_letters: int
-    with_meaning: int = 0
+    with_meaning: int = 0  # items of which the feed knows what their authors meant
+    # kind and verdict -> how many of these were decided otherwise
     otherwise: dict[str, int] = field(default_factory=dict)
 
 
@@ -110,14 +106,14 @@ class Feed:
 
 
 @contextmanager
-def named(what: str) -> Iterator[None]:
+def named(program: str) -> Iterator[None]:
     """Turn an exception that is no StreamError into one, which names what has ended."""
     try:
         yield
     except StreamError:
         raise
     except Exception as error:
-        raise StreamError(f"{what} ended: {error_text(error)}") from error
+        raise StreamError(f"{program} ended: {error_text(error)}") from error
 
 
 def run_demo(
@@ -146,7 +142,7 @@ def run_demo(
             if screen.judged != judged:
                 judged, last_verdict = screen.judged, time.monotonic()
             done = work[1].done() and judged >= feed.sent
-            if any(one.done() and one.exception() for one in work) or (done and once):
+            if any(future.done() and future.exception() for future in work) or (done and once):
                 break
             if not done and feed.sent > judged and time.monotonic() - last_verdict > _STALL_SECONDS:
                 raise StreamError(
@@ -158,9 +154,9 @@ def run_demo(
         wait(work, 30)
         pool.shutdown(wait=False)
     with named("the demo"):
-        for one in work:
-            if one.done():
-                one.result()
+        for future in work:
+            if future.done():
+                future.result()
     topics, kinds = settings.topics, (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD, Kind.TOMBSTONE)
     outputs = [count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)]
     times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)

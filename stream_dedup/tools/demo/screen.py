@@ -144,22 +144,22 @@ def _table(name: str, rows: list[tuple[Verdict, str, str]]) -> Table:
         text = Text(title or f"({verdict.id or 'no id'})")
         if original:
             text.append(f"\n= {original}", "dim")
-        table.add_row(Text(str(verdict.kind), _COLOURS[verdict.kind]), text, Text(why(verdict)))
+        table.add_row(Text(str(verdict.kind), _COLOURS[verdict.kind]), text, Text(reason_of(verdict)))
     return table
 
 
-def why(verdict: Verdict) -> str:
+def reason_of(verdict: Verdict) -> str:
     """Say in a few words why an item has its verdict.
 
     >>> from stream_dedup.dedup.verdict import Evidence
     >>> cut = Evidence(body=0.5, headline=1.0, cut="shorter", novelty=0.07)
-    >>> why(Verdict("1", Kind.DUPLICATE, Stage.BODY, False, None, cut))
+    >>> reason_of(Verdict("1", Kind.DUPLICATE, Stage.BODY, False, None, cut))
     'nothing new, a shorter cut: headline 1.00 body 0.50 novelty 0.07'
-    >>> why(Verdict("2", Kind.UPDATE, Stage.POLICY, True, None, Evidence(body=0.0, headline=0.0)))
+    >>> reason_of(Verdict("2", Kind.UPDATE, Stage.POLICY, True, None, Evidence(body=0.0, headline=0.0)))
     'same id, new text'
-    >>> why(Verdict("3", Kind.UNIQUE, Stage.NONE, True, None, Evidence(body=0.1, headline=0.0, novelty=0.98)))
+    >>> reason_of(Verdict("3", Kind.UNIQUE, Stage.NONE, True, None, Evidence(body=0.1, headline=0.0, novelty=0.98)))
     'another article: headline 0.00 body 0.10 novelty 0.98'
-    >>> why(Verdict("4", Kind.UNIQUE, Stage.NONE, True))
+    >>> reason_of(Verdict("4", Kind.UNIQUE, Stage.NONE, True))
     'nothing like it'
     """
     if rule_of(verdict.reason):

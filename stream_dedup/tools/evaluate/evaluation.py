@@ -70,7 +70,7 @@ _ERRORS = {
     "repeated": "let through, but with nothing new",
 }
 """Kinds of errors, by the names of `Evaluation.errors`."""
-# Pairs listed for each kind of error, the largest weight first; and of these on the first screen.
+# How many pairs are listed for each kind of error, the largest weight first; and how many on the first screen.
 _LISTED, _EXAMPLES = 12, 2
 _RATES = (
     "missed: share of what is held back that has something new or is another article; repeated: share of the same "
@@ -86,35 +86,31 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All figures of an evaluation. `items` and `stages` count items; the keys of `stages` are "kind: stage".
-
-    agreement: of "all" labels, and of the "sure" ones if some are unsure; empty without labels. remarks: warnings about
-    the labels. novelty, advice: None unless labels have `new`. shown: by id, the items of the errors that are listed.
-    """
+    """All figures of an evaluation."""
 
     lines: int
-    items: dict[str, int]
-    stages: dict[str, int]
-    agreement: dict[str, Agreement]
-    remarks: list[str]
-    novelty: NoveltyReport | None
-    advice: Advice | None
+    items: dict[str, int]  # verdict -> items
+    stages: dict[str, int]  # "kind: stage" -> items
+    agreement: dict[str, Agreement]  # of "all" labels, and of the "sure" ones if some are unsure; empty without labels
+    remarks: list[str]  # warnings about the labels
+    novelty: NoveltyReport | None  # None unless labels have `new`
+    advice: Advice | None  # None unless labels have `new`
     exact: Fidelity
     curve: list[Point]
-    shown: dict[str, JudgedItem]
+    shown: dict[str, JudgedItem]  # by id, the items of the errors that are listed
 
     def as_json(self) -> dict[str, Any]:
-        """The figures, without the items."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "shown"}
+        """Return the figures, without the items."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "shown"}
 
     def errors(self) -> dict[str, list[Label]]:
         """Return the labelled pairs with a wrong decision, by kind of error, the largest weight first."""
-        out: dict[str, list[Label]] = {}
+        errors: dict[str, list[Label]] = {}
         if agreed := self.agreement.get("all"):
-            out |= {"not found": agreed.not_found, "another article": agreed.another_article}
+            errors |= {"not found": agreed.not_found, "another article": agreed.another_article}
         if self.novelty:
-            out |= {"missed": self.novelty.missed, "repeated": self.novelty.repeated}
-        return {what: sorted(pairs, key=lambda label: -label.weight) for what, pairs in out.items() if pairs}
+            errors |= {"missed": self.novelty.missed, "repeated": self.novelty.repeated}
+        return {kind: sorted(pairs, key=lambda label: -label.weight) for kind, pairs in errors.items() if pairs}
 
 
 def evaluate(
@@ -123,7 +119,7 @@ def evaluate(
     labels: Sequence[Label] = (),
     *,
     threshold: float = 0.8,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda step, done, total: None,
 ) -> Evaluation:
     """Evaluate one corpus. `threshold`: the Jaccard from which exact sets hold an item back.
 
@@ -153,8 +149,8 @@ def evaluate(
     make = Fingerprinter(Scheme(settings.fingerprint))
     progress("exact sets", 0, total)
     sets = body_sets(items, make)
-    others = {f"body Jaccard ≥ {threshold:g}": held_by_jaccard(items, sets, threshold)}
-    novelty, advice = novelty_report(pairs, others, settings.decision.threshold) or (None, None)
+    other_rules = {f"body Jaccard ≥ {threshold:g}": held_by_jaccard(items, sets, threshold)}
+    novelty, advice = novelty_report(pairs, other_rules, settings.decision.threshold) or (None, None)
     exact = fidelity(items, sets, settings, threshold, lambda done: progress("exact sets", done, len(items)))
     progress("S-curve", 0, 1)
     kinds = dict(Counter(str(verdict.kind) for verdict in verdicts))
@@ -173,10 +169,10 @@ def _nothing_to_measure(verdicts: Sequence[Verdict]) -> str:
     """Explain why no item of the corpus can be judged."""
     if not verdicts:
         return "the corpus is empty: there is nothing to measure"
-    why = f" The first: {verdicts[0].reason}" if verdicts[0].reason else ""
+    reason = f" The first: {verdicts[0].reason}" if verdicts[0].reason else ""
     return (
         f"all {len(verdicts):,} items of the corpus are bad: there is nothing to measure; `stream-dedup check FILE` "
-        f"shows how its records are read.{why}"
+        f"shows how its records are read.{reason}"
     )
 
 
@@ -185,14 +181,14 @@ Row = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A question, text and table that answer it, the name of its figure, and the labels whose items are shown."""
+    """A question and its answer."""
 
-    title: str
-    text: Sequence[str] = ()
-    columns: tuple[str, ...] = ()
+    title: str  # the question
+    text: Sequence[str] = ()  # sentences that answer it
+    columns: tuple[str, ...] = ()  # of the table that answers it
     rows: Sequence[Row] = ()
-    figure: str = ""
-    labels: Sequence[Label] = ()
+    figure: str = ""  # the name of its figure
+    labels: Sequence[Label] = ()  # whose items are shown
 
 
 def sections(evaluation: Evaluation) -> Iterator[Section]:
@@ -206,7 +202,10 @@ def sections(evaluation: Evaluation) -> Iterator[Section]:
         title, columns = f"{_ERRORS[kind].capitalize()}: {len(pairs)}", Label.__struct_fields__[:4]
         yield Section(title, [], columns, rows, labels=pairs[:_LISTED])
     agreements = evaluation.agreement.items()
-    rows = [(name, one.pairs, *intervals(one, "recall", "precision"), rate(one.f1)) for name, one in agreements]
+    rows = [
+        (name, measured.pairs, *intervals(measured, "recall", "precision"), rate(measured.f1))
+        for name, measured in agreements
+    ]
     said = [] if rows else ["No judged pairs were given (--labels)."]
     columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1")
     yield Section("Does it agree with readers?", said, columns, rows)
@@ -235,7 +234,7 @@ def sections(evaluation: Evaluation) -> Iterator[Section]:
 
 
 def examples(evaluation: Evaluation) -> Section:
-    """The headlines of the pairs that weigh most in each kind of error, for the first screen; no rows without any."""
+    """Return the headlines of the weightiest pairs in each kind of error, for the first screen; none is no row."""
     rows: list[Row] = []
     for kind, pairs in evaluation.errors().items():
         for pair in pairs[:_EXAMPLES]:
@@ -267,7 +266,9 @@ def answer(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _rates_section(novelty: NoveltyReport) -> Section:
-    rows: list[Row] = [(rule, one.held, *intervals(one, "missed", "repeated")) for rule, one in novelty.rates.items()]
+    rows: list[Row] = [
+        (rule, measured.held, *intervals(measured, "missed", "repeated")) for rule, measured in novelty.rates.items()
+    ]
     columns = ("rule", "held", "missed (95 %)", "repeated (95 %)")
     return Section(f"Would a reader miss something? {novelty.rates[DECISION].rows} pairs", [_RATES], columns, rows)
 
@@ -279,18 +280,18 @@ def _trade_off_section(novelty: NoveltyReport) -> Section:
     )
     rows: list[Row] = []
     for point in novelty.shown():
-        here = "the settings" if point.threshold == novelty.present else ""
-        rows.append((with_name(point.threshold), rate(point.missed), rate(point.repeated), here))
+        mark = "the settings" if point.threshold == novelty.present else ""
+        rows.append((with_name(point.threshold), rate(point.missed), rate(point.repeated), mark))
     return Section("The trade-off", [said], ("decision.novelty", "missed", "repeated", ""), rows, "novelty")
 
 
 def advice_section(advice: Advice, present: float) -> Section:
-    """The value of `decision.novelty` that the labels recommend, with the rates missed and repeated of each value."""
+    """Show the `decision.novelty` that the labels recommend, with the rates of missed and repeated of each value."""
     marks = ((DecisionSettings().threshold, "default"), (present, "present"), (advice.novelty, "recommended"))
     rows: list[Row] = []
-    for value, one in advice.rates.items():
+    for value, measured in advice.rates.items():
         note = ", ".join(text for marked, text in marks if marked == value)
-        rows.append((with_name(value), one.held, *intervals(one, "missed", "repeated"), note))
+        rows.append((with_name(value), measured.held, *intervals(measured, "missed", "repeated"), note))
     said = [advice.remark()]
     if advice.novelty not in (None, present):
         said.append(f'[decision]\nnovelty = "{name_of(advice.novelty)}"')
@@ -324,20 +325,20 @@ def page(evaluation: Evaluation, title: str, plots: Mapping[str, Figure], settin
 
 def figures(evaluation: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
     """Draw the S-curve and, if the labels give one, the trade-off; by the names that the sections have for them."""
-    out = {"s-curve": _s_curve(evaluation.curve, fingerprint)}
+    drawn = {"s-curve": _s_curve(evaluation.curve, fingerprint)}
     if evaluation.novelty and evaluation.novelty.curve:
-        out["novelty"] = _trade_off(evaluation.novelty)
-    return out
+        drawn["novelty"] = _trade_off(evaluation.novelty)
+    return drawn
 
 
 def _svg(figure: Figure) -> bytes:
-    """The figure as an SVG file, without a date and with fixed ids: the same figure has the same bytes."""
+    """Return the figure as an SVG file, without a date and with fixed ids: the same figure has the same bytes."""
     import matplotlib as mpl
 
-    out = io.BytesIO()
+    target = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "stream-dedup", "svg.fonttype": "path"}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+        figure.savefig(target, format="svg", metadata={"Date": None})
+    return target.getvalue()
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Any]:
@@ -379,8 +380,8 @@ def _trade_off(novelty: NoveltyReport) -> Figure:
         is_here = point.threshold == novelty.present
         axes.plot(point.repeated, point.missed, "o", color=_BLUE if is_here else _GREY, markersize=8 if is_here else 4)
         axes.annotate(f"{point.threshold:g}", (point.repeated, point.missed), (4, 4), textcoords="offset points")
-    for rule, one in novelty.rates.items():
+    for rule, measured in novelty.rates.items():
         if rule != DECISION:
-            axes.plot(one.repeated, one.missed, "s", color=_ORANGE, markersize=7, label=rule)
+            axes.plot(measured.repeated, measured.missed, "s", color=_ORANGE, markersize=7, label=rule)
     axes.legend(frameon=False)
     return figure

@@ -1,6 +1,6 @@
 """Compare the decision with exact sets: on how many items does it agree with a deduplicator that never errs?
 
-Of items in order of arrival this module computes
+This module computes for items in order of arrival
 
 - `shingle_sets`: their exact shingle sets;
 - `first_seen_wins`: the items that a deduplicator with exact sets holds back;
@@ -63,16 +63,12 @@ INTERVALS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShingleSets:
-    """n sets. Set i has `sizes[i]` members. Those that it shares with other sets are `ranks[bounds[i]:bounds[i + 1]]`.
+    """n sets. Set i has `sizes[i]` members; `ranks[bounds[i]:bounds[i + 1]]` are those that other sets have, too."""
 
-    ranks: (m,) int32, ascending within a set. bounds: (n + 1,) int64. sizes: (n,) int64. shared: the number of distinct
-    shingles in two or more sets; all ranks are below it.
-    """
-
-    ranks: NDArray[np.int32]
-    bounds: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    shared: int
+    ranks: NDArray[np.int32]  # (m,), ascending within a set
+    bounds: NDArray[np.int64]  # (n + 1,)
+    sizes: NDArray[np.int64]  # (n,)
+    shared: int  # the number of distinct shingles in two or more sets; all ranks are below it
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -90,14 +86,14 @@ def shingle_sets(sets: Iterable[NDArray[np.uint64]]) -> ShingleSets:
     members = np.concatenate([np.empty(0, np.uint64), *parts])
     order = np.argsort(members)
     members = members[order]
-    which = np.empty(len(order), np.int64)  # number of the shingle in hash order
-    which[order] = np.cumsum(np.diff(members, prepend=members[:1]) != 0)
+    numbers = np.empty(len(order), np.int64)  # number of the shingle in hash order
+    numbers[order] = np.cumsum(np.diff(members, prepend=members[:1]) != 0)
     del parts, members, order
-    counts = np.bincount(which)
+    counts = np.bincount(numbers)
     alone = int(np.count_nonzero(counts == 1))
     rank_of = np.empty(len(counts), np.int64)
     rank_of[np.argsort(counts, kind="stable")] = np.arange(len(counts)) - alone  # below 0: in one set only
-    ranks = rank_of[which]
+    ranks = rank_of[numbers]
     kept = ranks >= 0
     ordered = np.repeat(np.arange(len(sizes)), sizes)[kept] << 32 | ranks[kept]
     ordered.sort()
@@ -195,21 +191,19 @@ def _search(
 class Fidelity:
     """How the stream agrees with exact sets at one threshold, item by item.
 
-    sketch_bytes: bytes remembered of a body for comparison; with verify = "exact" the mean over the originals.
-    misses: items that only exact sets hold back. false_drops: items that only the stream holds back. Both include
-    consequences of an earlier disagreement, after which the two remember different originals. recall and precision
-    measure the stream against exact sets; agreement is the share of the items on which both agree.
+    `misses` and `false_drops` include consequences of an earlier disagreement, after which the two remember different
+    originals.
     """
 
     threshold: float
-    sketch_bytes: int
+    sketch_bytes: int  # remembered of a body for comparison; with verify = "exact" the mean over the originals
     items: int
     held_exactly: int
-    misses: int
-    false_drops: int
-    recall: float
-    precision: float
-    agreement: float
+    misses: int  # items that only exact sets hold back
+    false_drops: int  # items that only the stream holds back
+    recall: float  # of the stream against exact sets
+    precision: float  # of the stream against exact sets
+    agreement: float  # the share of the items on which both agree
 
 
 def fidelity(
@@ -232,7 +226,7 @@ def fidelity(
     held, body_bytes = _stream(items, settings, threshold, progress)
     counts = sets.sizes > 0
     total, held_exactly = int(np.count_nonzero(counts)), int(np.count_nonzero(exact))
-    misses, false_drops = (int(np.count_nonzero(one & counts)) for one in (exact & ~held, held & ~exact))
+    misses, false_drops = (int(np.count_nonzero(differs & counts)) for differs in (exact & ~held, held & ~exact))
     found = held_exactly - misses
     return Fidelity(
         threshold, body_bytes, total, held_exactly, misses, false_drops,
@@ -273,21 +267,20 @@ def _stream(
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The pairs with low <= Jaccard < high: their number, mean Jaccard, and proposed share, measured and predicted.
+    """The pairs with low <= Jaccard < high.
 
-    predicted: the mean of `proposed` over these pairs. clusters: the effective number of clusters of pairs. interval:
-    95 %, Wilson's for the measured share and as many independent pairs as there are clusters. In simulations with 2 to
-    20 effective clusters, each proposed as a whole, it contains the true share in 89 to 100 of 100 cases.
+    In simulations with 2 to 20 effective clusters, each proposed as a whole, the interval contains the true share in 89
+    to 100 of 100 cases.
     """
 
     low: float
     high: float
-    pairs: int
-    jaccard: float
-    measured: float
-    predicted: float
-    interval: Interval
-    clusters: float
+    pairs: int  # their number
+    jaccard: float  # the mean
+    measured: float  # the share that the index proposes
+    predicted: float  # the mean of `proposed` over these pairs
+    interval: Interval  # 95 %, Wilson's for the measured share and as many independent pairs as there are clusters
+    clusters: float  # the effective number of clusters of pairs
 
 
 def measured_curve(
@@ -314,14 +307,16 @@ def measured_curve(
     place = np.minimum(np.searchsorted(edges, jaccard, side="right") - 1, steps - 1)
     points = []
     for k in range(steps):
-        inside = place == k
-        pairs = int(np.count_nonzero(inside))
+        in_step = place == k
+        pairs = int(np.count_nonzero(in_step))
         if pairs:
-            expected = np.full(pairs, np.nan) if scheme.layout else proposed(jaccard[inside], scheme)
-            _, number = np.unique(cluster[inside], return_inverse=True)
+            expected = np.full(pairs, np.nan) if scheme.layout else proposed(jaccard[in_step], scheme)
+            _, number = np.unique(cluster[in_step], return_inverse=True)
             clusters = effective_size(np.bincount(number).astype(np.float64))
             low, high = edges[k : k + 2].round(4).tolist()
-            mean, measured, predicted = (float(of.mean()) for of in (jaccard[inside], is_proposed[inside], expected))
+            mean, measured, predicted = (
+                float(values.mean()) for values in (jaccard[in_step], is_proposed[in_step], expected)
+            )
             interval = wilson(measured, clusters)
             points.append(Point(low, high, pairs, mean, measured, predicted, interval, clusters))
     return points

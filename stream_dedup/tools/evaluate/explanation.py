@@ -32,12 +32,12 @@ _ELSEWHERE = {name: "two sources" for name, meaning in (MEANINGS | KINSHIP).item
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view of both items: the sizes of both sets, their intersection, exact and estimated similarity."""
+    """One view of both items as sets."""
 
     name: str
-    first: int
-    second: int
-    shared: int
+    first: int  # size of the first set
+    second: int  # size of the second set
+    shared: int  # size of their intersection
     jaccard: float
     containment: float
     estimate: float | None  # the Jaccard from the sketches; of SimHashes, the cosine
@@ -75,15 +75,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Counts of the second item's article, and of what is new in it by the first item's stored filter of words.
-
-    sentences: words in mostly new sentences. numbers: figures in the prose.
-    """
+    """Counts of the second item's article, and of what is new in it by the first item's stored filter of words."""
 
     words: int
     new_words: int
-    sentences: int
-    numbers: int
+    sentences: int  # words in mostly new sentences
+    numbers: int  # figures in the prose
     new_numbers: int
 
 
@@ -91,9 +88,8 @@ class Added:
 class Explanation:
     """The numbers behind the verdict on the second item, given the first.
 
-    grounded: the share of a headline's words that its own text has, the higher of both items; None without a headline.
-    novelty: is anything new? kinship: is it the same article? Both, and `added`, are None if plain similarity decides:
-    without words (SimHash, given), or with `decision.rule = "jaccard"`. rules: those for the two sources, or "".
+    The answers and `added` are None if plain similarity decides: without words (SimHash, given), or with
+    `decision.rule = "jaccard"`.
     """
 
     views: list[View]
@@ -102,14 +98,15 @@ class Explanation:
     same_text: bool
     same_id: bool
     hours_apart: float
+    # the share of a headline's words that its own text has, the higher of both; None without a headline
     grounded: float | None
-    novelty: Answer | None
-    kinship: Answer | None
+    novelty: Answer | None  # is anything new?
+    kinship: Answer | None  # is it the same article?
     added: Added | None
     verdict: Verdict
     headline: Comparison
     text: Comparison
-    rules: list[str]
+    rules: list[str]  # those for the two sources
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"verdict": self.verdict.as_json()}
@@ -142,8 +139,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         elsewhere = {} if measured["same_source"] else _ELSEWHERE
         judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
         novelty = _answer(MEANINGS | elsewhere, contributions(similar, 0), judged.logit[0], settings.decision.threshold)
-        same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(KINSHIP | elsewhere, contributions(similar, 0, of_kinship=True), judged.kinship[0], same)
+        limit = float(probability(np.array(SAME_ARTICLE)))
+        kinship = _answer(KINSHIP | elsewhere, contributions(similar, 0, of_kinship=True), judged.kinship[0], limit)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
@@ -160,7 +157,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
 
 
 def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
-    terms = [Term(name, meanings[name], one) for name, one in adds.items()]
+    terms = [Term(name, meanings[name], value) for name, value in adds.items()]
     return Answer(float(probability(np.array(logit))), threshold, sorted(terms, key=lambda term: -abs(term.adds)))
 
 

@@ -50,12 +50,12 @@ def words_of(field: str) -> str:
     >>> words_of("new")
     'yes, no, little (1, true, 0, false are understood too)'
     """
-    others = ", ".join(_SYNONYMS[field])
-    return ", ".join(_WORDS[field]) + (f" ({others} are understood too)" if others else "")
+    synonyms = ", ".join(_SYNONYMS[field])
+    return ", ".join(_WORDS[field]) + (f" ({synonyms} are understood too)" if synonyms else "")
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A labelled pair."""
+    """A labelled pair; the docstring of the module explains the fields."""
 
     earlier: str
     later: str

@@ -1,8 +1,8 @@
 """Predict what the keys of bodies find and cost (recall, false candidates, bytes), and propose better settings.
 
-Pure; nothing is run. `stream-dedup plan` prints the results, and tests compare the predictions with a measured index.
-`evaluate` says what follows from settings. `advise` proposes other settings if the present ones fall short. `sizing`
-says what memory a feed needs, in its operator's words: items a day, window, share held back.
+All functions are pure; nothing is run. `stream-dedup plan` prints the results, and tests compare the predictions with a
+measured index. `evaluate` says what follows from settings. `advise` proposes other settings if the present ones fall
+short. `sizing` says what memory a feed needs, in its operator's words: items a day, window, share held back.
 
 For MinHash it plans the fewest anchors with a recall; if the settings have no anchors, the fewest bands for each number
 of rows. For SimHash and given fingerprints it plans the layouts that guarantee a Hamming distance, and the least
@@ -141,10 +141,10 @@ def anchored(jaccard: ArrayLike, anchors: int, split: float = 0.5) -> NDArray[np
     """
     j = np.asarray(jaccard, np.float64)
     found = np.zeros_like(j)
-    for before in range(2 * anchors - 1):
-        of_first = range(max(before - anchors + 1, 0), min(before, anchors - 1) + 1)
-        both_few = math.fsum(math.comb(before, n) * split**n * (1 - split) ** (before - n) for n in of_first)
-        found = found + both_few * (1 - j) ** before
+    for others in range(2 * anchors - 1):
+        of_first = range(max(others - anchors + 1, 0), min(others, anchors - 1) + 1)
+        both_few = math.fsum(math.comb(others, n) * split**n * (1 - split) ** (others - n) for n in of_first)
+        found = found + both_few * (1 - j) ** others
     return j * found
 
 
@@ -216,22 +216,17 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Settings of [fingerprint] and what follows.
-
-    recall: of a pair at the threshold; None for given fingerprints. false_candidates: unrelated originals that the keys
-    propose for an item, at most. keys_read: keys that an item reads in near tables. key_bits: fewest and most bits that
-    a table of a layout selects. memory: bytes of all originals at rest. peak: the most bytes, while tables merge.
-    """
+    """Settings of [fingerprint] and what follows."""
 
     settings: dict[str, Any]
-    recall: float | None
+    recall: float | None  # of a pair at the threshold; None for given fingerprints
     takes: Footprint
     body_bytes: float
-    false_candidates: float
-    keys_read: float
-    key_bits: tuple[int, int]
-    memory: int
-    peak: int
+    false_candidates: float  # unrelated originals that the keys propose for an item, at most
+    keys_read: float  # keys that an item reads in near tables
+    key_bits: tuple[int, int]  # fewest and most bits that a table of a layout selects
+    memory: int  # bytes of all originals at rest
+    peak: int  # the most bytes, while tables merge
 
     @property
     def process(self) -> int:
@@ -245,7 +240,7 @@ class Plan:
         return work + self.takes.keys * _KEY_US
 
     def toml(self) -> str:
-        """The settings as TOML."""
+        """Return the settings as TOML."""
         lines = [
             f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
             for name, value in self.settings.items()
@@ -255,20 +250,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The plan of the present settings, and that of better ones; None: keep the present ones.
+    """The plan of the present settings, and that of better ones."""
 
-    recall, hamming: the request; None for a family without it. threshold: the body Jaccard at which recall counts.
-    memory: the bound of the process, in bytes; None: no bound. choices: all plans that meet the request, the cheapest
-    first. curve: (body Jaccard, recall of the present settings, recall of the proposed ones).
-    """
-
-    recall: float | None
-    hamming: int | None
-    threshold: float
-    memory: int | None
+    recall: float | None  # as requested; None for a family without it
+    hamming: int | None  # as requested; None for a family without it
+    threshold: float  # the body Jaccard at which recall counts
+    memory: int | None  # the bound of the process, in bytes; None: no bound
     present: Plan
-    proposed: Plan | None
-    choices: list[Plan]
+    proposed: Plan | None  # None: keep the present settings
+    choices: list[Plan]  # all plans that meet the request, the cheapest first
+    # (body Jaccard, recall of the present settings, recall of the proposed ones)
     curve: list[tuple[float, float | None, float | None]]
 
     @property
@@ -324,14 +315,16 @@ def advise(
         chosen = next((plan for plan in choices if memory is None or plan.process <= memory), None)
         if chosen is None:
             smallest = min(choices, key=lambda plan: plan.peak)
-            what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
+            named = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
             raise ConfigError(
-                f"{traffic.items:,} originals need at least {sized(smallest.process)} of [worker] memory ({what}), not "
-                f"{sized(memory or 0)}; take a shorter window, less recall or a smaller distance, or more memory"
+                f"{traffic.items:,} originals need at least {sized(smallest.process)} of [worker] memory ({named}), "
+                f"not {sized(memory or 0)}; take a shorter window, less recall or a smaller distance, or more memory"
             )
-    other = fingerprint.model_copy(update=chosen.settings) if chosen else None
-    at = _CURVE_AT if fingerprint.family != "given" else ()
-    curve = [(one, recall_at(one, fingerprint), recall_at(one, other) if other else None) for one in at]
+    proposal = fingerprint.model_copy(update=chosen.settings) if chosen else None
+    points = _CURVE_AT if fingerprint.family != "given" else ()
+    curve = [
+        (point, recall_at(point, fingerprint), recall_at(point, proposal) if proposal else None) for point in points
+    ]
     return Advice(recall, hamming, decision.body, memory, now, chosen, choices, curve)
 
 
@@ -371,11 +364,13 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
 
 
 def _keys_with_recall(recall: float, fingerprint: FingerprintSettings, jaccard: float) -> list[dict[str, Any]]:
-    """The fewest anchors with this recall; if the settings have none, the fewest bands for each number of rows."""
+    """Return the fewest anchors with this recall; without anchors, the fewest bands for each number of rows."""
     options: list[dict[str, Any]] = []
     if fingerprint.anchors:
         tried = ({"anchors": count} for count in range(1, _MOST_ANCHORS + 1))
-        enough = (one for one in tried if (recall_at(jaccard, fingerprint.model_copy(update=one)) or 0.0) >= recall)
+        enough = (
+            option for option in tried if (recall_at(jaccard, fingerprint.model_copy(update=option)) or 0.0) >= recall
+        )
         options = list(islice(enough, 1))
     else:
         for rows in range(1, len(_UNRELATED_BODY) + 1):
@@ -384,14 +379,14 @@ def _keys_with_recall(recall: float, fingerprint: FingerprintSettings, jaccard: 
             if bands <= MOST_BANDS:
                 options.append({"body_bands": max(bands, 1), "body_rows": rows})
     if not options:
-        what = f"{_MOST_ANCHORS} anchors" if fingerprint.anchors else f"{MOST_BANDS} bands"
-        raise ConfigError(f"recall {recall:.4g} cannot be had at body Jaccard {jaccard:g} with {what}; ask for less")
+        limit = f"{_MOST_ANCHORS} anchors" if fingerprint.anchors else f"{MOST_BANDS} bands"
+        raise ConfigError(f"recall {recall:.4g} cannot be had at body Jaccard {jaccard:g} with {limit}; ask for less")
     return options
 
 
 @lru_cache
 def layouts_of(hamming: int, bits: int) -> tuple[str, ...]:
-    """The layouts that guarantee this distance and no larger one (at distance 0: those for 1).
+    """Return the layouts that guarantee this distance and no larger one (at distance 0: those for 1).
 
     >>> layouts_of(3, 64)
     ('4 choose 1', '5 choose 2', '6 choose 3', '7 choose 4', '8 choose 5', '4 x 4')
@@ -401,9 +396,9 @@ def layouts_of(hamming: int, bits: int) -> tuple[str, ...]:
     hamming = max(hamming, 1)
     # The first key that is long enough is the last one that is worth its tables.
     chosen = range(1, bits - hamming)
-    most = next((one for one in chosen if bits * one // (hamming + one) >= _LONG_KEY), len(chosen))
+    most = next((count for count in chosen if bits * count // (hamming + count) >= _LONG_KEY), len(chosen))
     found = []
-    for name in (*(f"{hamming + one} choose {one}" for one in range(1, most + 1)), f"{hamming + 1} x {hamming + 1}"):
+    for name in (*(f"{hamming + keys} choose {keys}" for keys in range(1, most + 1)), f"{hamming + 1} x {hamming + 1}"):
         with suppress(ConfigError):  # not allowed
             parse_layout(name, bits)
             found.append(name)
@@ -411,7 +406,7 @@ def layouts_of(hamming: int, bits: int) -> tuple[str, ...]:
 
 
 def least_hamming(recall: float, jaccard: float, fingerprint: FingerprintSettings) -> int:
-    """The least distance with this recall. Raises ConfigError if no layout guarantees it.
+    """Return the least distance with this recall. Raises ConfigError if no layout guarantees it.
 
     >>> least_hamming(0.9, 0.95, FingerprintSettings(family="simhash"))
     7
@@ -431,7 +426,7 @@ def least_hamming(recall: float, jaccard: float, fingerprint: FingerprintSetting
 
 
 def _out_of_reach(hamming: int, bits: int) -> str:
-    """Why no layout guarantees this distance; plain text."""
+    """Say in plain text why no layout guarantees this distance."""
     wider = "" if bits == 128 else f", with [fingerprint] bits = 128 {largest_hamming(128)}"
     return (
         f"no layout of {bits} bits guarantees a distance of {hamming}: keys would be too short or tables too many; the "
@@ -440,7 +435,7 @@ def _out_of_reach(hamming: int, bits: int) -> str:
 
 
 def largest_hamming(bits: int) -> int:
-    """The largest distance that an allowed layout guarantees.
+    """Return the largest distance that an allowed layout guarantees.
 
     >>> largest_hamming(64), largest_hamming(128)
     (10, 16)
@@ -456,7 +451,7 @@ def _kind_of(fingerprint: FingerprintSettings) -> str:
 
 
 def _false_candidates(tables: Layout, fingerprint: FingerprintSettings) -> tuple[float, float]:
-    """The probability that an unrelated fingerprint is proposed, and the keys read for it in near tables.
+    """Return the probability that an unrelated fingerprint is proposed, and the keys read for it in near tables.
 
     Tables are taken as independent for a pair, which overstates the first: tables share bits.
     """
@@ -482,18 +477,14 @@ def _false_candidates(tables: Layout, fingerprint: FingerprintSettings) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """The need of `originals` in a window of `length`: `memory`, the bytes of [worker] memory with room for them.
-
-    given: the bytes that the operator has; None: not said. room: the originals that fit into these. fitting: the window
-    that fits into them.
-    """
+    """The need of `originals` in a window of `length`."""
 
     originals: int
     length: timedelta
-    memory: int
-    given: int | None = None
-    room: int = 0
-    fitting: timedelta = timedelta()
+    memory: int  # bytes of [worker] memory with room for them
+    given: int | None = None  # the bytes that the operator has; None: not said
+    room: int = 0  # the originals that fit into these
+    fitting: timedelta = timedelta()  # the window that fits into them
 
     @property
     def fits(self) -> bool:
@@ -501,12 +492,12 @@ class Sizing:
         return self.room >= self.originals
 
     def toml(self) -> str:
-        """The settings as TOML, with the given memory if that suffices."""
+        """Return the settings as TOML, with the given memory if that suffices."""
         memory = self.given if self.given and self.fits else self.memory
         return f'[worker]\nmemory = "{memory / 2**30:g}G"\n\n{self.window(self.length)}'
 
     def window(self, length: timedelta) -> str:
-        """A window as TOML.
+        """Return a window as TOML.
 
         >>> Sizing(1, _DAY, 1).window(timedelta(days=4.66))
         '[window]\\nlength = "111h"\\n'

@@ -72,23 +72,19 @@ Floats = NDArray[np.float64]
 
 
 def is_held(verdict: Verdict) -> bool:
-    """Whether the item was held back as a repetition; bad items were not."""
+    """Return whether the item was held back as a repetition; bad items were not."""
     return not verdict.forward and verdict.kind is not Kind.BAD
 
 
 class Judged(NamedTuple):
-    """A labelled pair with the decision on its later item.
-
-    found: decided as "the same article": held back or an update. novelty: None if something else decided. original: the
-    id of the item that the decision names. source: the site of the later item.
-    """
+    """A labelled pair with the decision on its later item."""
 
     label: Label
     held: bool
-    found: bool
-    novelty: float | None
-    original: str
-    source: str
+    found: bool  # decided as "the same article": held back or an update
+    novelty: float | None  # None if something else decided
+    original: str  # the id of the item that the decision names
+    source: str  # the site of the later item
 
 
 def judged(labels: Iterable[Label], verdicts: Mapping[str, Verdict], sites: Mapping[str, str]) -> list[Judged]:
@@ -111,7 +107,6 @@ class Agreement:
     """Weighted recall, precision and F1 of "held back or named an update"; NaN: undefined.
 
     The 95 % intervals are Wilson's, for the effective sample size: two labels that agree do not prove a rate of 1.
-    not_found: pairs of one article that were not found. another_article: pairs of different articles that were found.
     """
 
     pairs: int
@@ -120,8 +115,8 @@ class Agreement:
     f1: float
     recall_interval: Interval
     precision_interval: Interval
-    not_found: list[Label]
-    another_article: list[Label]
+    not_found: list[Label]  # pairs of one article that were not found
+    another_article: list[Label]  # pairs of different articles that were found
 
 
 def agreement(pairs: Sequence[Judged]) -> Agreement:
@@ -191,10 +186,10 @@ def _bootstrap(
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Missed and repeated over `rows` labelled pairs, `held` of them held back, with 95 % intervals. NaN: undefined."""
+    """Rates of missed and repeated, with 95 % intervals; NaN: undefined."""
 
-    rows: int
-    held: int
+    rows: int  # labelled pairs
+    held: int  # pairs of which the later item is held back
     missed: float
     repeated: float
     missed_interval: Interval = (_NONE, _NONE)
@@ -212,19 +207,14 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class NoveltyReport:
-    """All results of the second question.
+    """All results of the second question."""
 
-    rates: by rule, the decision first. curve: the trade-off, empty if no labelled item has a novelty. It comes from one
-    run, so the remembered originals stay the same. carrying: the number of items that have a novelty. present: the
-    current setting. missed, repeated: the errors of the decision.
-    """
-
-    rates: dict[str, Rates]
-    present: float
-    carrying: int
-    curve: list[CurvePoint]
-    missed: list[Label]
-    repeated: list[Label]
+    rates: dict[str, Rates]  # by rule, the decision first
+    present: float  # the current setting
+    carrying: int  # the number of items that have a novelty
+    curve: list[CurvePoint]  # the trade-off of one run, in which the remembered originals stay the same; may be empty
+    missed: list[Label]  # errors of the decision
+    repeated: list[Label]  # errors of the decision
 
     def shown(self) -> list[CurvePoint]:
         """Return the points for a table: every tenth, and the current setting."""
@@ -233,32 +223,27 @@ class NoveltyReport:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the labels recommend. pairs: the number of those with a novelty; `with_new` of them have something new.
+    """What the labels recommend."""
 
-    novelty: the recommended value, one with a name or the present one; None if there are too few labels. reason: why
-    there is no value, or why it is the default. rates: missed and repeated at the named values of `decision.novelty`
-    and at the present one.
-    """
-
-    pairs: int
-    with_new: int
-    novelty: float | None
-    reason: str
-    rates: dict[float, Rates]
+    pairs: int  # those with a novelty
+    with_new: int  # those of them that have something new
+    novelty: float | None  # the recommended value, one with a name or the present one; None if there are too few labels
+    reason: str  # why there is no value, or why it is the default
+    rates: dict[float, Rates]  # missed and repeated at the named values of `decision.novelty`, and at the present one
 
     def remark(self) -> str:
         """Return the recommendation as a sentence; plain text."""
         based = f"from {counted(self.pairs, 'labelled pair')}, {self.with_new} with something new"
         if self.novelty is None:
             return f"No value of decision.novelty is recommended {based}: that takes {self.reason}."
-        why = f": {self.reason}" if self.reason else ""
+        cause = f": {self.reason}" if self.reason else ""
         name = name_of(self.novelty)
         promise = f" It promises: {NOVELTY_PROMISES[name]}" if name else ""
-        return f"Recommended {based}: decision.novelty = {with_name(self.novelty)}{why}.{promise}"
+        return f"Recommended {based}: decision.novelty = {with_name(self.novelty)}{cause}.{promise}"
 
 
 def counts(label: Label) -> bool:
-    """Whether a pair counts for the second question.
+    """Return whether a pair counts for the second question.
 
     >>> counts(Label("a", "b", "cut", new="yes")), counts(Label("a", "b", "furniture", new="no"))
     (True, False)
@@ -304,13 +289,13 @@ def _quotients(sums: Floats) -> Floats:
 
 
 def clusters_of(pairs: Sequence[Judged]) -> list[str]:
-    """The cluster of each pair: the site of its later item; if all are of one site, the earlier item."""
+    """Return the cluster of each pair: the site of its later item; if all are of one site, the earlier item."""
     found = [pair.source or f"id {pair.label.later}" for pair in pairs]  # an unknown site stands alone
     return found if len(set(found)) > 1 else [pair.label.earlier for pair in pairs]
 
 
 def held_at(threshold: float, pairs: Sequence[Judged]) -> list[bool]:
-    """Whether each item is held back if the setting is `threshold`. Items without a novelty keep their verdict."""
+    """Return whether each item is held back with the setting `threshold`; without a novelty its verdict stands."""
     return [pair.held if pair.novelty is None else pair.novelty < threshold for pair in pairs]
 
 
@@ -336,8 +321,10 @@ def novelty_report(
         by_rule[rule] = rates(labels, [label.later in original_of for label in labels], clusters)
     carrying = sum(pair.novelty is not None for pair in chosen)
     steps = {round(float(step), 4) for step in np.arange(0.0, 1.0 + _STEP / 2, _STEP)} | {present}
-    at = {threshold: rates(labels, held_at(threshold, chosen)) for threshold in sorted(steps)} if carrying else {}
-    curve = [CurvePoint(threshold, one.missed, one.repeated) for threshold, one in at.items()]
+    by_threshold = (
+        {threshold: rates(labels, held_at(threshold, chosen)) for threshold in sorted(steps)} if carrying else {}
+    )
+    curve = [CurvePoint(threshold, measured.missed, measured.repeated) for threshold, measured in by_threshold.items()]
     missed = [pair.label for pair in chosen if pair.held and pair.label.new == NEW]
     repeated = [pair.label for pair in chosen if not pair.held and pair.label.new != NEW]
     return NoveltyReport(by_rule, present, carrying, curve, missed, repeated), advise(chosen, present)
@@ -353,15 +340,15 @@ def advise(pairs: Sequence[Judged], present: float) -> Advice:
     known = [k for k, pair in enumerate(pairs) if pair.novelty is not None]
     is_new = np.array([labels[k].new == NEW for k in known], np.bool_)
     logits = np.array([logit(min(max(pairs[k].novelty or 0.0, _LEAST_SHARE), 1 - _LEAST_SHARE)) for k in known])
-    few = _too_few(len(known), int(is_new.sum()))
+    lack = _too_few(len(known), int(is_new.sum()))
     default = DecisionSettings().threshold
-    value, reason, highest = None, few, 1.0
-    if not few:
+    value, reason, highest = None, lack, 1.0
+    if not lack:
         _, number = np.unique(np.array([clusters[k] for k in known]), return_inverse=True)
-        others = np.zeros(len(known))  # for each pair, the shift by the pairs of the other folds
-        for inside in (number % _FOLDS == fold for fold in range(_FOLDS)):
-            others[inside] = _shift(logits[~inside], is_new[~inside])
-        pays = _log_loss(logits + others, is_new) < _log_loss(logits, is_new)
+        shifts = np.zeros(len(known))  # for each pair, the shift by the pairs of the other folds
+        for in_fold in (number % _FOLDS == fold for fold in range(_FOLDS)):
+            shifts[in_fold] = _shift(logits[~in_fold], is_new[~in_fold])
+        pays = _log_loss(logits + shifts, is_new) < _log_loss(logits, is_new)
         value = _nearest_name(logit(default) - _shift(logits, is_new)) if pays else default
         reason = "" if pays else "no other value predicts the labels of other sites better than the default"
         highest = present if all(pairs[k].held for k in known) else 1.0
@@ -369,20 +356,23 @@ def advise(pairs: Sequence[Judged], present: float) -> Advice:
             value, reason = present, "only items held back are labelled, so a higher value cannot be judged"
     thresholds = sorted({*NOVELTY_NAMES.values(), present})
     found = {threshold: rates(labels, held_at(threshold, pairs), clusters) for threshold in thresholds}
-    for threshold, one in found.items():  # by chance, where labels are few; a table that contradicts its mark misleads
-        if value is not None and threshold <= highest and _beats(one, found[value]):
+    for (
+        threshold,
+        measured,
+    ) in found.items():  # by chance, where labels are few; a table that contradicts its mark misleads
+        if value is not None and threshold <= highest and _beats(measured, found[value]):
             reason = f"on these labels {with_name(value)} is higher in both rates"
             value = threshold
     return Advice(len(known), int(is_new.sum()), value, reason, found)
 
 
-def _beats(one: Rates, other: Rates) -> bool:
-    """Whether one is lower in both rates; unknown rates beat nothing."""
-    return one.missed < other.missed and one.repeated < other.repeated
+def _beats(first: Rates, second: Rates) -> bool:
+    """Return whether one is lower in both rates; unknown rates beat nothing."""
+    return first.missed < second.missed and first.repeated < second.repeated
 
 
 def _nearest_name(log_odds: float) -> float:
-    """The named value of `decision.novelty` that is nearest in log-odds.
+    """Return the named value of `decision.novelty` that is nearest in log-odds.
 
     >>> [_nearest_name(logit(value)) for value in (0.1, 0.31, 0.34, 0.44, 0.46, 0.9)]
     [0.25, 0.25, 0.4, 0.4, 0.5, 0.5]
@@ -398,11 +388,11 @@ def _too_few(pairs: int, with_new: int) -> str:
     """
     missing = {"more": LEAST_PAIRS - pairs, "more with something new": LEAST_OF_A_KIND - with_new}
     missing["more with nothing new"] = LEAST_OF_A_KIND - (pairs - with_new)
-    return ", ".join(f"{counted(count, 'pair')} {what}" for what, count in missing.items() if count > 0)
+    return ", ".join(f"{counted(count, 'pair')} {kind}" for kind, count in missing.items() if count > 0)
 
 
 def _shift(logits: Floats, is_new: NDArray[np.bool_]) -> float:
-    """The shift that maximises the posterior, by bisection, because the slope only falls."""
+    """Return the shift that maximises the posterior, by bisection, because the slope only falls."""
     low, high = -float(len(logits)), float(len(logits))
     while high - low > 1e-6:
         middle = (low + high) / 2

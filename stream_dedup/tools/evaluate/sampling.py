@@ -70,7 +70,7 @@ _LEAST = 2
 class Drawn(Generic[T]):
     """A drawn decision; it represents `weight` decisions of its stratum."""
 
-    what: T
+    content: T
     decision: Mapping[str, Any]
     stratum: str
     weight: float
@@ -99,24 +99,24 @@ class Strata(Generic[T]):
         """Return the number of decisions added."""
         return sum(self._sizes.values())
 
-    def add(self, decision: Mapping[str, Any], what: T) -> None:
+    def add(self, decision: Mapping[str, Any], content: T) -> None:
         """Add a decision. O(1)."""
         name = stratum_of(decision, self._settings)
         self._sizes[name] = size = self._sizes.get(name, 0) + 1
         kept = self._kept.setdefault(name, [])
         chance = self._randoms.setdefault(name, random.Random(f"{self._seed} {name}"))
         if len(kept) < self._count:
-            kept.append((decision, what))
+            kept.append((decision, content))
         elif (place := chance.randrange(size)) < self._count:
-            kept[place] = (decision, what)
+            kept[place] = (decision, content)
 
     def draw(self) -> list[Drawn[T]]:
         """Draw at most `count` decisions in random order, so that a part of them is still a sample of all strata."""
         chosen = []
         for name, number in allocate(dict(sorted(self._sizes.items())), self._count).items():
             weight = self._sizes[name] / number if number else 0.0
-            for decision, what in self._randoms[name].sample(self._kept[name], number):
-                chosen.append(Drawn(what, decision, name, weight))
+            for decision, content in self._randoms[name].sample(self._kept[name], number):
+                chosen.append(Drawn(content, decision, name, weight))
         random.Random(self._seed).shuffle(chosen)
         return chosen
 
@@ -139,8 +139,8 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def _factor(name: str) -> float:
-    what, _, nearness = name.rpartition(", ")
-    return _FACTOR[nearness] * (_LET_THROUGH if what.startswith(Kind.UNIQUE) else 1.0)
+    stage, _, nearness = name.rpartition(", ")
+    return _FACTOR[nearness] * (_LET_THROUGH if stage.startswith(Kind.UNIQUE) else 1.0)
 
 
 def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
@@ -159,12 +159,12 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A pair to label, its items as they were compared. `forward`: whether the later one was let through."""
+    """A pair to label, its items as they were compared."""
 
     earlier: Item
     later: Item
     decision: dict[str, Any]
-    forward: bool
+    forward: bool  # whether the later one was let through
     stratum: str
     weight: float
 
@@ -190,12 +190,12 @@ class _Decision(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The drawn pairs. `corpus`: the records of their items, in order. `lost`: decisions whose original is gone."""
+    """What was drawn."""
 
     pairs: list[Pair]
-    corpus: list[bytes]
-    decisions: int
-    lost: int
+    corpus: list[bytes]  # the records of the pairs' items, in order
+    decisions: int  # how many were seen
+    lost: int  # decisions whose original is gone
 
 
 def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambda seen: None) -> Found:
@@ -213,10 +213,10 @@ def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambd
                 strata.add(decision, (record, (original["partition"], original["offset"])))
             report(seen)
         drawn = strata.draw()
-        originals = reader.at(topics.input, (draw.what[1] for draw in drawn))
+        originals = reader.at(topics.input, (draw.content[1] for draw in drawn))
     pairs, corpus = [], {}
     for draw in drawn:
-        records = originals.get(draw.what[1]), draw.what[0]
+        records = originals.get(draw.content[1]), draw.content[0]
         first, second = (r and decode(r.value, r.key, r.timestamp, r.partition, r.offset, r.headers) for r in records)
         if not (isinstance(first, Item) and isinstance(second, Item)):
             lost += 1
@@ -237,7 +237,7 @@ def _decision(record: Any) -> dict[str, Any] | None:
 
 
 def _checked(value: bytes) -> dict[str, Any]:
-    """The members of a JSON object that is a decision. Raises `_UNREADABLE`."""
+    """Return the members of a JSON object that is a decision. Raises `_UNREADABLE`."""
     fields = msgspec.json.decode(value, type=dict[str, Any])
     msgspec.convert(fields, _Decision)
     return {"original": None} | fields
@@ -255,12 +255,12 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
     paths = paths_of(settings.item, found.shape)
     lent = [("source", item.source)] if "source" in found.lent else []
     for name, content in (("id", item.id), ("published", _iso(item.time) if item.time >= 0 else None), *lent):
-        at = fields
+        parent = fields
         *outer, last = paths[name][0]
         for part in outer:
-            at = at.setdefault(part, {}) if isinstance(at, dict) else {}
-        if isinstance(at, dict):
-            at[last] = content
+            parent = parent.setdefault(part, {}) if isinstance(parent, dict) else {}
+        if isinstance(parent, dict):
+            parent[last] = content
     return msgspec.json.encode(fields)
 
 
@@ -292,10 +292,10 @@ def from_files(
             batch = judge.judge(lines)
             dedup.apply(batch)
             for line, verdict in zip(lines, batch.verdicts, strict=True):
-                other, passes = verdict.compared, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
+                compared, passes = verdict.compared, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
                 is_drawn = passes or (duplicates is None and not verdict.forward)
-                if other and is_drawn and other.id != verdict.id:  # labels name items by their ids
-                    places = (other.partition, other.offset), (line.input, line.number)
+                if compared and is_drawn and compared.id != verdict.id:  # labels name items by their ids
+                    places = (compared.partition, compared.offset), (line.input, line.number)
                     strata.add(verdict.as_json(), (*places, passes))
             report(seen := seen + len(lines))
     return _with_items(names, strata.draw(), settings, len(strata), lost, file_format)
@@ -334,16 +334,16 @@ def _with_items(
     lost: int,
     file_format: FileFormat | None,
 ) -> Found:
-    wanted = {place for draw in drawn for place in draw.what[:2]}
+    wanted = {place for draw in drawn for place in draw.content[:2]}
     read = (((line.input, line.number), line) for line in LineReader(inputs, file_format, query=settings.item.query))
     lines = {place: line for place, line in read if place in wanted}
     decode = Decoder(settings.item)
     pairs = []
     for draw in drawn:
-        first, second = (item_of(decode, lines.get(place, Line(b"", *place))) for place in draw.what[:2])
+        first, second = (item_of(decode, lines.get(place, Line(b"", *place))) for place in draw.content[:2])
         if not (isinstance(first, Item) and isinstance(second, Item)) or second.id != draw.decision["id"]:
             raise InputError("the inputs are not those that were filtered: a line that was drawn has changed")
-        pairs.append(Pair(first, second, dict(draw.decision), draw.what[2], draw.stratum, draw.weight))
+        pairs.append(Pair(first, second, dict(draw.decision), draw.content[2], draw.stratum, draw.weight))
     return Found(pairs, [lines[place].value for place in sorted(lines)], decisions, lost)
 
 

@@ -60,10 +60,10 @@ class State:
                 db.execute("INSERT INTO run VALUES (?, ?, 0, 0)", (uuid.uuid4().hex, output))
             db.commit()
             run = db.execute("SELECT owner, sequence, length, output FROM run").fetchone()
-            self.owner, self.sequence, self.length, of = msgspec.convert(run, tuple[str, int, int, str])
-            if of != output:
+            self.owner, self.sequence, self.length, owned_output = msgspec.convert(run, tuple[str, int, int, str])
+            if owned_output != output:
                 cure = "name that output, or another state"
-                raise InputError(f"{path} belongs to the output {of}, not to {output}; {cure}")
+                raise InputError(f"{path} belongs to the output {owned_output}, not to {output}; {cure}")
             opened.pop_all()
 
     def feeds(self, urls: Iterable[str]) -> dict[str, Feed]:

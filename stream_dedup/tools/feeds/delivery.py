@@ -32,8 +32,8 @@ class FileDelivery:
     largest = 10 * 2**20
     """Bytes of the largest line; `filter` takes items of the same size."""
 
-    def __init__(self, to: Target, length: int) -> None:
-        self._output = Output(to, in_place=True)
+    def __init__(self, target: Target, length: int) -> None:
+        self._output = Output(target, in_place=True)
         self._output.cut(length)
 
     def deliver(self, sequence: int, lines: Sequence[Line]) -> int:

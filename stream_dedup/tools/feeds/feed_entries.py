@@ -51,18 +51,14 @@ _DECODE_JSON = tolerant(msgspec.json.Decoder(_JsonFeed).decode)
 
 
 class Entry(NamedTuple):
-    """An entry of a feed.
-
-    `digest`: 16 bytes of title, text, link and date. `value`: the object that is emitted. `link`: as the feed gives it.
-    `length`: characters of the text. `time`: the date in ms, negative if there is none.
-    """
+    """An entry of a feed."""
 
     id: str
-    digest: bytes
-    value: dict[str, Any]
-    link: str
-    length: int
-    time: int = NO_TIME
+    digest: bytes  # 16 bytes of title, text, link and date
+    value: dict[str, Any]  # the object that is emitted
+    link: str  # as the feed gives it
+    length: int  # characters of the text
+    time: int = NO_TIME  # the date in ms, negative if there is none
 
 
 class Document(NamedTuple):
@@ -97,12 +93,12 @@ def read_document(body: bytes, url: str, charset: str = "") -> Document:
 
 def _distinct(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
     """Return each entry once. Unlike entries with one id would replace each other at each poll, so they get new ids."""
-    same: dict[str, dict[bytes, Entry]] = {}
+    by_id: dict[str, dict[bytes, Entry]] = {}
     for entry in entries:
-        same.setdefault(entry.id, {}).setdefault(entry.digest, entry)
-    shared = {name: list(group.values()) for name, group in same.items() if len(group) > 1}
+        by_id.setdefault(entry.id, {}).setdefault(entry.digest, entry)
+    shared = {name: list(group.values()) for name, group in by_id.items() if len(group) > 1}
     if shared:
-        name, group = max(shared.items(), key=lambda each: len(each[1]))
+        name, group = max(shared.items(), key=lambda entry: len(entry[1]))
         problems.append(
             BadItem("entry-id", f"{len(group):,} entries have the id {name[:80]}: their links or texts tell them apart")
         )
@@ -165,13 +161,13 @@ def _entry(value: dict[str, Any], feed: str, home: str) -> Entry:
     if not isinstance(item, Item):
         raise item if isinstance(item, BadItem) else BadItem("empty", "an entry without content")
     links = (plain_value("url", value.get(name)) for name in ("feedburner:origLink", "link", "url", "external_url"))
-    link = next((each for each in links if each and isinstance(each, str)), "")
+    link = next((value for value in links if value and isinstance(value, str)), "")
     if not link.startswith(_WEB) and str(value.get("source") or "/").startswith("/"):  # a path names no site
         value["source"] = home if home.startswith(_WEB) else feed
-    title, text = (" ".join(each.split()) for each in (item.title, item.text))
+    title, text = (" ".join(part.split()) for part in (item.title, item.text))
     digest = xxhash.xxh3_128_digest(f"{title}\0{text}\0{link}\0{item.time}".encode())
     ids = (plain_value("id", value.get(name)) for name in ("guid", "id", "uri"))
-    name = next((str(each) for each in ids if each and isinstance(each, (str, int))), link) or _hash(title or text)
+    name = next((str(id) for id in ids if id and isinstance(id, (str, int))), link) or _hash(title or text)
     name = name if len(name) <= _LONGEST_ID else _hash(name)
     value["feed"] = feed
     is_own = _NAMES_SITE.match(name) and site_of(name) == site_of(feed)

@@ -104,7 +104,7 @@ class Pages:
         if self._sites.get(site, (0.0, None))[0] < self._now():
             seconds, rules = _REST, None
             try:
-                answer = await self._fetcher.get(site, {"Accept": "text/plain"}, _within(site))
+                answer = await self._fetcher.get(site, {"Accept": "text/plain"}, _on_site(site))
                 if _wants_rest(answer):
                     seconds = max(_REST, retry_after(answer.headers, self._now()))
                 else:
@@ -135,7 +135,7 @@ class Pages:
             del self._sites[next(iter(self._sites))]
 
 
-def _within(site: str) -> Callable[[httpx.URL], Awaitable[float]]:
+def _on_site(site: str) -> Callable[[httpx.URL], Awaitable[float]]:
     """Refuse a redirect of robots.txt to another site, whose rules are its own."""
 
     async def permit(url: httpx.URL) -> float:

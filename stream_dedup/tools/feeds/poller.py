@@ -92,7 +92,7 @@ class Poller:
             while not stop.is_set() and (self._waiting or polls):
                 pause = self._start(polls)
                 await self._wait([stopping, *polls], timeout=pause)
-                for poll in [each for each in polls if each.done()]:
+                for poll in [task for task in polls if task.done()]:
                     del polls[poll]
                     poll.result()
         finally:

@@ -16,17 +16,15 @@ GONE, OK = "gone", "ok"
 
 
 class Feed(NamedTuple):
-    """What is remembered of a feed. `moved`: its new address after a permanent move. `due`: seconds since 1970.
-    `outcome` of the last poll: OK, GONE or the reason of the failure; empty before the first poll.
-    """
+    """What is remembered of a feed."""
 
     url: str
-    moved: str = ""
+    moved: str = ""  # its new address after a permanent move
     etag: str = ""
     modified: str = ""
-    due: float = 0.0
+    due: float = 0.0  # seconds since 1970
     failures: int = 0
-    outcome: str = ""
+    outcome: str = ""  # of the last poll: OK, GONE or the reason of the failure; empty before the first poll
 
     @property
     def address(self) -> str:

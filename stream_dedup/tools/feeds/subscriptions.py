@@ -34,7 +34,7 @@ def read_sources(names: Iterable[str], report: Callable[[str], None] = log.warni
     Raises InputError for a file that cannot be read, and if all entries are skipped; UsageError if there are none.
     """
     urls, skipped = dict[str, None](), list[str]()
-    for place, text in (each for name in names for each in _addresses(name)):
+    for place, text in (address for name in names for address in _addresses(name)):
         url = re.sub(r"^feed:(//)?(?=https?:)", "", text.strip(), flags=re.I)
         url = re.sub("^feed://", "http://", url, flags=re.I)
         try:
@@ -78,7 +78,7 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
             _, documents = documents_of(data)
         except BadItem as bad:
             raise InputError(f"{name} cannot be read as OPML: {bad.detail}") from None
-        if [local_name(each).lower() for each in documents] != ["opml"]:
+        if [local_name(root).lower() for root in documents] != ["opml"]:
             raise InputError(f"{name} is XML, but no OPML; to poll a feed, name its URL")
         for outline in documents[0].iter():
             named = {local.rpartition("}")[2].lower(): value for local, value in outline.items()}

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 AGENT = "stream-dedup"
 """The name by which robots.txt knows this program."""
-# Of a body, packed and unpacked. A feed with a thousand articles of 4 KB and their markup is smaller.
+# The most bytes of a body, packed and unpacked. A feed with a thousand articles of 4 KB and their markup is smaller.
 MOST_BYTES = 10 * 2**20
 # Seconds for one request, from the connection to the last byte. A server that sends a byte now and then cannot hold a
 # connection for longer, and a slow one delivers half a megabyte.
@@ -56,8 +56,6 @@ _BROKEN = (
     httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol,
     ValueError,  # a host that is no name
 )  # fmt: skip
-# The client logs each URL, credentials included.
-logging.getLogger("httpx").setLevel(logging.WARNING)
 _LISTED = "stream_dedup.listed"  # the extension of a request for the host and port of a listed URL, in its poll
 _WEB = {"http": 80, "https": 443}
 # Addresses of a name that are tried, IPv6 and IPv4 in turn; each gets its share of the time to connect.
@@ -69,12 +67,12 @@ Address = IPv4Address | IPv6Address
 
 
 class Answer(NamedTuple):
-    """What a server answered. `url`: the address, or its new one after a permanent move. `charset`: the header's."""
+    """What a server answered."""
 
     status: int
-    url: str
+    url: str  # the address, or its new one after a permanent move
     headers: Mapping[str, str]
-    charset: str = ""
+    charset: str = ""  # the header's
     body: bytes = b""
 
 
@@ -85,6 +83,7 @@ class Fetcher:
     """
 
     def __init__(self, connections: int, settings: FeedsSettings, seconds: float = _SECONDS) -> None:
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each URL, credentials included
         self._seconds = seconds
         self._hosts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._client = httpx.AsyncClient(
@@ -113,11 +112,11 @@ class Fetcher:
         """
         lasting = address
         try:
-            url, own = httpx.URL(address), httpx.URL(listed)
+            url, own_url = httpx.URL(address), httpx.URL(listed)
             is_permanent = not url.userinfo
             request = self._client.build_request("GET", url if address == listed else _bare(url), headers=headers)
             for _ in range(_MOST_REDIRECTS + 1):
-                is_own = request.url.host == own.host and request.url.port in (None, own.port)
+                is_own = request.url.host == own_url.host and request.url.port in (None, own_url.port)
                 request.extensions[_LISTED] = is_own
                 pause = await before(request.url) if before else 0.0
                 answer, following = await self._send(request, pause)
@@ -170,7 +169,7 @@ def plain(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address can be reached from anywhere on the internet.
+    """Return whether an address can be reached from anywhere on the internet.
 
     >>> [is_public(ip_address(text)) for text in ("9.9.9.9", "10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::909:909")]
     [True, False, False, True]
@@ -228,9 +227,9 @@ class _Network(httpcore.AnyIOBackend):
 
 def _refusal(host: str, port: int, addresses: list[Address]) -> BadItem:
     private = next((address for address in addresses if not is_public(address)), None)
-    why = f"port {port} is not one of the web (80, 443)" if private is None else f"{private} is no public address"
+    problem = f"port {port} is not one of the web (80, 443)" if private is None else f"{private} is no public address"
     cure = "if it is yours, name it in [feeds] internal or with --internal"
-    return BadItem("address", f"{host} is not asked: {why}; {cure}")
+    return BadItem("address", f"{host} is not asked: {problem}; {cure}")
 
 
 class _Body(httpx.AsyncByteStream):
@@ -277,7 +276,9 @@ class _Transport(httpx.AsyncBaseTransport):
     def __init__(self, connections: int, settings: FeedsSettings) -> None:
         self._settings = settings
         trusted = httpx.create_ssl_context()
-        self._pools = [_Pool(connections, _Network(settings, is_listed=each), trusted) for each in (False, True)]
+        self._pools = [
+            _Pool(connections, _Network(settings, is_listed=is_listed), trusted) for is_listed in (False, True)
+        ]
         self._proxies: dict[str, httpx.AsyncHTTPTransport] = {}
         named, limits = getproxies(), httpx.Limits(max_connections=connections)
         for scheme in _WEB:

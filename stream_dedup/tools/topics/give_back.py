@@ -30,12 +30,12 @@ _REASON_CHARS = 1000  # `client.HEADER_ROOM` leaves room for it
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """What was done. Places are topic/partition/offset; `decision`: the evidence of the held-back item."""
+    """What was done."""
 
     id: str
-    found: str
-    written: str
-    decision: dict[str, Any]
+    found: str  # topic/partition/offset
+    written: str  # topic/partition/offset
+    decision: dict[str, Any]  # the evidence of the held-back item
 
 
 def give_back(
@@ -97,7 +97,7 @@ def _id_of(record: Any) -> str | None:
 
 
 def decision_of(record: Any) -> dict[str, Any] | None:
-    """The decision in our header; other programs may have written to the topic, too."""
+    """Return the decision in our header; other programs may have written to the topic, too."""
     value = next((value for name, value in reversed(record.headers) if name == EVIDENCE), None)
     try:
         return msgspec.json.decode(value or b"", type=dict[str, Any])

@@ -23,46 +23,37 @@ _LISTED = 1000  # a program that writes to the wrong topic may have written mill
 
 
 class StoredBlock(NamedTuple):
-    """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
+    """A block and where it is stored."""
 
-    `is_repeated`: a merged block has the same content, or all merged blocks are newer. `problem`: why a worker refuses
-    it, whatever its content, or empty. `is_foreign`: another program's record, which workers skip.
-    """
-
-    place: str
+    place: str  # `news.changelog-0 at offset 7`, or `journal, byte 40`
     owner: str
     block: bytes
-    is_repeated: bool = False
-    problem: str = ""
-    is_foreign: bool = False
+    is_repeated: bool = False  # a merged block has the same content, or all merged blocks are newer
+    problem: str = ""  # why a worker refuses it, whatever its content; or empty
+    is_foreign: bool = False  # another program's record, which workers skip
 
 
 @dataclass(slots=True)
 class ChangelogSummary:
-    """Counts over all blocks, merged ones included.
-
-    `folded`: blocks that a merged block repeats (a published name). A restore does not read them, so their rows are not
-    counted. `schemes`: scheme id in 16 hex digits -> blocks. `owners`: owner -> blocks. Watermarks in ms, or -1.
-    `skipped`: the number of records of other programs; `foreign`: the places of the first thousand.
-    """
+    """Counts over all blocks, merged ones included."""
 
     blocks: int = 0
-    folded: int = 0
+    folded: int = 0  # blocks that a merged block repeats, whose rows a restore does not read and this does not count
     bytes: int = 0
     content_bytes: int = 0
     additions: int = 0
     forgotten: int = 0
-    first_watermark: int = -1
-    last_watermark: int = -1
-    schemes: dict[str, int] = field(default_factory=dict)
-    owners: dict[str, int] = field(default_factory=dict)
+    first_watermark: int = -1  # ms; -1: none
+    last_watermark: int = -1  # ms; -1: none
+    schemes: dict[str, int] = field(default_factory=dict)  # scheme id in 16 hex digits -> blocks
+    owners: dict[str, int] = field(default_factory=dict)  # owner -> blocks
     damaged: list[str] = field(default_factory=list)
-    skipped: int = 0
-    foreign: list[str] = field(default_factory=list)
+    skipped: int = 0  # records of other programs
+    foreign: list[str] = field(default_factory=list)  # the places of the first thousand of these
 
 
 def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
-    """Every record of a changelog topic, in the order in which a restore counts them.
+    """Yield every record of a changelog topic, in the order in which a restore counts them.
 
     `reader`: a `TopicReader` (kafka/reader.py). Raises what it raises.
     """
@@ -80,7 +71,7 @@ def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
 
 
 def journal_blocks(directory: Path) -> list[StoredBlock]:
-    """Every block of a directory of `filter --state`, read under its lock.
+    """Yield every block of a directory of `filter --state`, read under its lock.
 
     Like `filter`, it cuts off the incomplete entry that a killed run may leave.
     """
@@ -127,7 +118,7 @@ def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary
 
 
 def _stored(record: Any) -> tuple[StoredBlock, int]:
-    """The record, and its last sequence number, or 0."""
+    """Return the record, and its last sequence number, or 0."""
     place, owner = f"{record.topic}-{record.partition} at offset {record.offset}", (record.key or b"")
     stored = StoredBlock(place, owner.decode(errors="replace"), record.value or b"")
     if not is_block(record):

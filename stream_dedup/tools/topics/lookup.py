@@ -49,16 +49,16 @@ def find_pair(
 
         record, item = find(later)
         original = (decision_of(record) or {}).get("original") or {}
-        named = _at(reader, topics.input, original, decode) if original.get("id") == earlier else None
+        named = _original(reader, topics.input, original, decode) if original.get("id") == earlier else None
         if named is None or named[0].id != earlier:  # the verdict names another one, or the record has expired
             first = find(earlier)
             named = first[1], _place(first[0])
     return [named, (item, _place(record))]
 
 
-def _at(reader: TopicReader, topic: str, original: dict[str, Any], decode: Decoder) -> Found | None:
-    at = original.get("partition", -1), original.get("offset", -1)
-    records: Sequence[Any] = list(reader.at(topic, [at]).values())
+def _original(reader: TopicReader, topic: str, original: dict[str, Any], decode: Decoder) -> Found | None:
+    place = original.get("partition", -1), original.get("offset", -1)
+    records: Sequence[Any] = list(reader.at(topic, [place]).values())
     items = [(item, f"{_place(record)}, which the verdict names") for record in records
              if isinstance(item := item_of(record, decode), Item)]  # fmt: skip
     return items[0] if items else None

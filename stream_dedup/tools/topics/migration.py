@@ -50,27 +50,24 @@ _MAX_WAITING = 5000
 
 @dataclass(frozen=True, slots=True)
 class MigrationProgress:
-    """`phase`: fill, wait, complete or done; records read so far, records in all, originals remembered."""
+    """How far a migration is."""
 
-    phase: str
-    read: int
-    total: int
-    remembered: int
+    phase: str  # fill, wait, complete or done
+    read: int  # records so far
+    total: int  # records in all
+    remembered: int  # originals
 
 
 @dataclass(slots=True)
 class Source:
-    """One partition of the output topic.
-
-    end: of the committed records; written: of all records, those of open transactions included.
-    """
+    """One partition of the output topic."""
 
     place: TopicPartition
     next_offset: int  # of the first record that is not yet judged
     waiting: deque[Any] = field(default_factory=deque)
     fetched: int = 0  # the position of the consumer
-    end: int = 0
-    written: int = 0
+    end: int = 0  # of the committed records
+    written: int = 0  # the end of all records, those of open transactions included
 
 
 def in_input_order(sources: Sequence[Source]) -> Iterator[tuple[Source, Any]]:
@@ -116,7 +113,7 @@ class Migration:
         self._epochs = LeaderEpochs()
         self._sources: list[Source] = []
         self._judged = 0
-        # Of the next batch, as readers know them, by place: the new scheme may not find the original of an update.
+        # The stories of the next batch, as readers know them: the new scheme may not find the original of an update.
         self._stories: dict[tuple[int, int], str] = {}
 
     def run(self) -> MigrationProgress:
@@ -196,7 +193,7 @@ class Migration:
             self._sources.append(Source(place, start, fetched=start, end=ends[place]))
 
     def _written(self) -> dict[TopicPartition, int]:
-        """The ends of all partitions, with the records of open transactions."""
+        """Return the ends of all partitions, with the records of open transactions."""
         return log_end_offsets(self._admin, [source.place for source in self._sources])
 
     def _fetch(self) -> None:

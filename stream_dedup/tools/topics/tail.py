@@ -19,17 +19,17 @@ from stream_dedup.worker.outgoing import DETAIL, ORIGINAL, REASON, VERDICT
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`verdict`: "" in the input. `why`: the original of a copy or update, or what is wrong with a bad item."""
+    """What is shown of a record."""
 
     time: int  # the record's, ms
-    verdict: str
+    verdict: str  # "" in the input
     id: str
     title: str
-    why: str
+    detail: str  # the original of a copy or update, or what is wrong with a bad item
 
 
 def tail(settings: Settings, topic: str, since: int, stop: threading.Event, *, follows: bool) -> Iterator[Line]:
-    """The records of the topic from a time (ms) on; without `follows` to its present end."""
+    """Yield the records of the topic from a time (ms) on; without `follows` to its present end."""
     decode = Decoder(settings.item, settings.registry)
     with LiveReader(settings, topic) as reader:
         reader.begin(since)
@@ -39,12 +39,12 @@ def tail(settings: Settings, topic: str, since: int, stop: threading.Event, *, f
 
 
 def line_of(record: Record, decode: Decoder) -> Line:
-    """What is shown of a record."""
+    """Format what is shown of a record."""
     headers = {name: value.decode("utf-8", "replace") for name, value in record.headers if value is not None}
     fields: Mapping[str, object] = {}
     with suppress(BadItem):  # its bytes are no item of these settings
         fields = decode.read(record.value, record.headers).fields if record.value else {}
     reasons = " ".join(headers[name] for name in (REASON, DETAIL) if name in headers)
-    why = f"of {headers[ORIGINAL]}" if ORIGINAL in headers else reasons
+    detail = f"of {headers[ORIGINAL]}" if ORIGINAL in headers else reasons
     id, title = (str(fields.get(name) or "") for name in ("id", "title"))
-    return Line(record.timestamp, headers.get(VERDICT, ""), id, title, why)
+    return Line(record.timestamp, headers.get(VERDICT, ""), id, title, detail)

@@ -61,13 +61,13 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An item that would be held back, and the original it repeats. `reason` is for a person; `doubt`: its novelty."""
+    """An item that would be held back, and the original it repeats."""
 
     original: Headline
     held_back: Headline
     stage: Stage
-    reason: str
-    doubt: float
+    reason: str  # for a person
+    doubt: float  # its novelty
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +81,23 @@ class SourceCount:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """Counts and examples so far.
-
-    `stages`: items that would be held back, by deciding stage; `sources`: those with the most of them. `rules`:
-    verdicts that each rule for sources has changed. `first`, `last`: timestamps of the records, ms.
-    """
+    """Counts and examples so far."""
 
     items: int
     verdicts: dict[Kind, int]
     held_back: int
-    stages: dict[Stage, int]
-    sources: list[SourceCount]
+    stages: dict[Stage, int]  # items that would be held back, by deciding stage
+    sources: list[SourceCount]  # those with the most items that would be held back
     examples: list[Example]
-    rules: dict[str, int]
+    rules: dict[str, int]  # verdicts that each rule for sources has changed
     odd_times: dict[str, int]
     evicted: int
-    first: int
-    last: int
+    first: int  # timestamp of the first record, ms
+    last: int  # timestamp of the last record, ms
     summary: Summary
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {**asdict(self), "summary": self.summary.as_json()}
 
 
@@ -187,7 +183,7 @@ class Trial:
 
     def _sample(self, example: Example) -> None:
         drawn = self._samples[example.stage]
-        if any(other.original.id == example.original.id for other in drawn):
+        if any(earlier.original.id == example.original.id for earlier in drawn):
             return
         self._offered[example.stage] += 1
         if len(drawn) < EXAMPLES:
@@ -196,7 +192,7 @@ class Trial:
             drawn[i] = example
 
     def result(self) -> TrialResult:
-        """Counts and examples so far."""
+        """Return the counts and examples so far."""
         # Round robin over the stages, so that rare stages appear too. A reader judges the program by the first ones.
         rounds = zip_longest(*(sorted(drawn, key=_doubt) for drawn in self._samples.values()))
         examples = [example for one_round in rounds for example in one_round if example is not None][:EXAMPLES]
@@ -254,8 +250,9 @@ def _doubt(example: Example) -> float:
 
 
 def _reason(verdict: Verdict, apart: int | None, passes: float) -> str:
-    """Why an item is held back, in one line. `apart`: ms after the original, None without a date; `passes`: the novelty
-    that is let through.
+    """Say in one line why an item is held back.
+
+    `apart`: ms after the original, None without a date. `passes`: the novelty that is let through.
 
     >>> body = Evidence(body=0.93, containment=1.0, novelty=0.02, new_words=0.0)
     >>> _reason(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000, 0.45)

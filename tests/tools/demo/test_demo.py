@@ -28,7 +28,7 @@ from stream_dedup.tools.cli.demo import _file_records, _sample_records
 from stream_dedup.tools.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.tools.demo.newsroom import endless_records, meant, sample_feed, sample_records
 from stream_dedup.tools.demo.run import DemoResult, Record, run_demo
-from stream_dedup.tools.demo.screen import Screen, why
+from stream_dedup.tools.demo.screen import Screen, reason_of
 from stream_dedup.worker.observer import BatchReport, Observer
 from tests.cli.commands import words
 from tests.harness.topics import make_settings
@@ -121,7 +121,7 @@ def test_a_narrow_screen_has_the_whole_reason() -> None:
     verdict = Verdict("1", Kind.UNIQUE, Stage.NONE, True, evidence=Evidence(0.5, 0.5, 0.25, novelty=0.99))
     screen.batch(report([item], [verdict]))
     cells = [line.split("│") for line in render(screen, width=80).splitlines() if line.count("│") == 2]
-    assert " ".join(cell.strip() for _, _, cell in cells) == why(verdict)
+    assert " ".join(cell.strip() for _, _, cell in cells) == reason_of(verdict)
 
 
 def test_the_rounds_of_an_endless_demo_share_no_id_and_are_dated_in_the_days_before_their_timestamps() -> None:

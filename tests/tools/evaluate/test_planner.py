@@ -120,7 +120,7 @@ def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest
     def counted(runs: Sequence[Run], alive: AliveMask) -> tuple[Run, float]:
         nonlocal highest
         made = merged(runs, alive)
-        highest = max(highest, sum(one.nbytes for one in index._tiers.runs) + made[0].nbytes)
+        highest = max(highest, sum(run.nbytes for run in index._tiers.runs) + made[0].nbytes)
         return made
 
     monkeypatch.setattr(runs, "_merged", counted)
@@ -316,7 +316,7 @@ def test_every_layout_that_is_offered_is_allowed_and_guarantees_its_distance(bit
 
 def test_the_plan_goes_to_2_34_fingerprints() -> None:
     made = [advise(Traffic(items), SIMHASH, DecisionSettings(), hamming=3) for items in (10**6, MOST_FINGERPRINTS)]
-    few, many = (one.choices[0] for one in made)
+    few, many = (plan.choices[0] for plan in made)
     assert many.takes.keys > few.takes.keys
     assert many.key_bits > few.key_bits
     # 32 bits of a hash and 2^34 others: each table proposes four by chance alone.

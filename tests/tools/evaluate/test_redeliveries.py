@@ -51,7 +51,7 @@ def test_of_several_deliveries_the_first_that_can_be_read_counts(
     figures = evaluated(tmp_path, corpus, *labels)
     assert (figures["agreement"]["all"]["pairs"], figures["agreement"]["all"]["recall"]) == (1, found)
     assert set(held_by_rule(figures).values()) == {found}, "the simpler rules, too"
-    assert any("1 label is of two deliveries of one id" in one for one in figures["remarks"]) == ("a" in later)
+    assert any("1 label is of two deliveries of one id" in remark for remark in figures["remarks"]) == ("a" in later)
 
 
 def test_items_without_ids_have_the_positions_that_filter_writes(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.tools.evaluate.news import copies
 
 ITEMS = copies(12, [0.02, 0.3])
 VALUES = [
-    json.dumps({name: getattr(one, name) for name in ("id", "title", "text", "source")}).encode() for one in ITEMS
+    json.dumps({name: getattr(item, name) for name in ("id", "title", "text", "source")}).encode() for item in ITEMS
 ]
 LINES = list(numbered(VALUES))
 JACCARD = "body Jaccard ≥ 0.8"
@@ -64,7 +64,7 @@ def test_the_page_stands_alone(found: Evaluation) -> None:
 def test_the_page_shows_the_pairs_on_which_decision_and_label_disagree_and_no_others() -> None:
     labels = [Label("0-0", "0-1", "different", 3.0), Label("1-0", "1-1", "copy"), Label("nowhere", "2-1", "different")]
     found = evaluate(LINES, Settings(), labels)
-    shown, text_of = made(found), {one.id: one.text for one in ITEMS}
+    shown, text_of = made(found), {item.id: item.text for item in ITEMS}
     assert found.errors() == {"another article": [labels[0], labels[2]]}
     assert shown.count("<details") == 1
     assert "labelled different; weight 3" in shown

@@ -72,9 +72,9 @@ def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
         for novelty, right in population:
             strata.add(held("body", novelty=novelty), right)
         drawn = strata.draw()
-        assert sum(one.weight for one in drawn) == pytest.approx(4000)
-        weighted.append(sum(one.weight * one.what for one in drawn) / 4000)
-        plain.append(sum(one.what for one in drawn) / len(drawn))
+        assert sum(draw.weight for draw in drawn) == pytest.approx(4000)
+        weighted.append(sum(one.weight * one.content for one in drawn) / 4000)
+        plain.append(sum(one.content for one in drawn) / len(drawn))
     assert sum(weighted) / 300 == pytest.approx(truth, abs=0.01)
     assert sum(plain) / 300 < truth - 0.05
 
@@ -83,7 +83,7 @@ def drawn(decisions: int, count: int, seed: int) -> list[int]:
     strata = Strata[int](count, seed, SETTINGS)
     for n in range(decisions):
         strata.add(held("exact"), n)
-    return [one.what for one in strata.draw()]
+    return [draw.content for draw in strata.draw()]
 
 
 def test_each_decision_of_a_stratum_is_drawn_equally_often() -> None:

@@ -155,7 +155,7 @@ def test_entries_come_with_the_oldest_first() -> None:
     dates = {day: f"Mon, 0{day} Mar 2026 06:00:00 GMT" if day else "" for day in days}
     found = read(rss(*(entry(number, pubDate=dates[day]) for number, day in enumerate(days))))
     assert [int(one.value["title"][-1]) for one in found] == [5, 2, 1, 0, 4, 3]
-    assert [int(one.value["title"][-1]) for one in read(rss(*map(entry, range(3))))] == [2, 1, 0]
+    assert [int(found.value["title"][-1]) for found in read(rss(*map(entry, range(3))))] == [2, 1, 0]
 
 
 def test_an_entry_that_says_nothing_is_left_out() -> None:
@@ -171,7 +171,7 @@ def test_a_charset_in_the_header_counts_before_a_declaration() -> None:
 
 def test_a_body_that_is_packed_without_a_word_is_unpacked_within_its_limit() -> None:
     packed = gzip.compress(rss(entry(7)))
-    assert [one.value["title"] for one in read(packed)] == ["Story 7"]
+    assert [entry.value["title"] for entry in read(packed)] == ["Story 7"]
     for damaged in (packed[:-9], gzip.compress(bytes(11 * 2**20)), packed[:20] + b"x" * 20):
         with pytest.raises(BadItem, match="damaged or larger than 10 MiB"):
             read(damaged)

@@ -82,6 +82,6 @@ def test_a_lost_changelog_is_restored_from_its_copy(
     run_until(second, 420 - 240 - lacks)
     came = assert_exactly_once(second, sent).verdicts()
     if not lacks:
-        errors = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+        errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
         assert came == from_scratch(first, read_all(first, first.topics.input))
         assert [text for text in errors if "changelog" in text] == []

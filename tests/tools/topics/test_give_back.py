@@ -48,7 +48,7 @@ def test_an_item_is_given_back_with_its_bytes(make: Make, monkeypatch: pytest.Mo
     before = final_outcome(settings, len(sent))
     read: list[tuple[int, int]] = []
     done = give_back(settings, "b", 0, "the editor\nasked", lambda *at: read.append(at))
-    held = [one for one in before.duplicates if one.key == b"b"]
+    held = [record for record in before.duplicates if record.key == b"b"]
     assert len(held) == 2
     assert done.found == f"{settings.topics.duplicates}/1/{held[1].offset}", "the newest one"
     [(count, total)] = read

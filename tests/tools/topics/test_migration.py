@@ -58,7 +58,7 @@ def test_new_workers_decide_as_if_they_had_seen_everything(make: Make, topic_nam
     assert_exactly_once(new, sent)
     came = outcome(new).verdicts()
     expected = from_scratch(new, sent)
-    after = [one.key for one in sent[-500:]]
+    after = [record.key for record in sent[-500:]]
     assert {key: came[key] for key in after} == {key: expected[key] for key in after}
 
 
@@ -76,7 +76,7 @@ def test_copies_of_shadow_mode_are_not_judged(make: Make, topic_name: Names) -> 
     run_until(new, 200)
     verdicts = outcome(new).verdicts()
     expected = from_scratch(new, sent)
-    last = [one.key for one in sent[-200:]]
+    last = [record.key for record in sent[-200:]]
     assert {key: verdicts[key] for key in last} == {key: expected[key] for key in last}
 
 

@@ -42,7 +42,7 @@ def test_examples_cover_different_originals_and_rare_stages() -> None:
         result = trial.result()
     assert result.held_back >= 299
     assert 3 < len(others.examples) < EXAMPLES
-    originals = [one.original.id for one in result.examples]
+    originals = [example.original.id for example in result.examples]
     assert originals.count("flood-0") == 1
     assert set(originals) == {one.original.id for one in others.examples} | {"flood-0"}
     assert {one.stage for one in result.examples} == set(result.stages), "no stage is left out"

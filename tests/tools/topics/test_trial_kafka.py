@@ -94,7 +94,7 @@ def test_verdicts_equal_a_worker_s_and_no_trace_is_left(settings: Settings) -> N
     assert sum(output["stages"].values()) == output["held_back"]
     assert len(output["examples"]) == 10
     held = {record.key.decode() for record in came.duplicates}
-    assert {one["held_back"]["id"] for one in output["examples"]} <= held
+    assert {example["held_back"]["id"] for example in output["examples"]} <= held
     assert output["summary"]["filled"]["title"] == len(sent)
     assert output["ended"] == "caught up"
 
