@@ -187,7 +187,8 @@ typedef struct {
 /* What a token is. HINT: corrections have such words. NUMBER_WORD: its hash is that of its digits ("twelve": of "12").
  * FIGURE: it has a digit. */
 enum { NO_TRAIT, HINT, NEGATION, NUMBER_WORD, FIGURE };
-enum { HINT_TOKENS = 300 }; /* at either end of a text; corrections.py reads as many characters */
+/* Words at either end of a text in which a HINT counts: those of the 300 characters that corrections.py reads. */
+enum { HINT_TOKENS = 150 };
 /* A blocked Bloom filter, which stays in the first-level cache: the upper bits of a hash choose a word, and the six bits
  * below them, and the next six, a bit in it. */
 enum { LEXICON_BITS = 16, START_BITS = 12 };

@@ -236,7 +236,7 @@ static void add_passages(scratch_lists *work, int64_t row) {
 
 /* Whether a token near one of the ends of a text is a HINT. */
 static bool has_hint(const token_list *tokens) {
-    int64_t edge = min_i64(tokens->count, HINT_TOKENS);
+    int64_t edge = min_i64(tokens->count, tokens->has_characters ? 2 * HINT_TOKENS : HINT_TOKENS);
     const uint8_t *last = tokens->traits + tokens->count - edge;
     return memchr(tokens->traits, HINT, (size_t)edge) || memchr(last, HINT, (size_t)edge);
 }
