@@ -177,15 +177,18 @@ typedef struct {
     int64_t fold_count;
     const uint32_t *longer_folds;
     uint64_t seed; /* of the hashes of tokens */
-    /* Number words and negations, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
+    /* Number words, negations and hints, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
     const uint16_t *known_starts; /* (2^START_BITS + 1) where the hashes with these upper bits begin */
     const uint64_t *known_bits; /* a filter of 2^LEXICON_BITS bits; NULL: there are none */
 } token_tables;
 
-/* What a token is. NUMBER_WORD: its hash is that of its digits ("twelve": of "12"). FIGURE: it has a digit. */
-enum { NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE };
+/* What a token is. HINT: corrections have such words. NUMBER_WORD: its hash is that of its digits ("twelve": of "12").
+ * FIGURE: it has a digit. */
+enum { NO_TRAIT, HINT, NEGATION, NUMBER_WORD, FIGURE };
+/* Words at either end of a text in which a HINT counts: those of the 300 characters that corrections.py reads. */
+enum { HINT_TOKENS = 150 };
 /* A blocked Bloom filter, which stays in the first-level cache: the upper bits of a hash choose a word, and the six bits
  * below them, and the next six, a bit in it. */
 enum { LEXICON_BITS = 16, START_BITS = 12 };
@@ -568,6 +571,7 @@ typedef struct {
     uint32_t *headline_words, *headline_numbers; /* zeros before */
     int64_t *firsts, *lasts;                     /* (n, 2) the passages and the numbers of each text */
     int64_t *body_bounds;                        /* (n, 2) begin and end of the bodies */
+    uint8_t *hints;                              /* (n) whether a text has a HINT near one of its ends */
     int64_t has_sets;                            /* whether a body ends with a packed set */
     int64_t *unfolded;                           /* (count) items of the call that are not filled */
     int64_t is_continued; /* this call goes on behind the last one, with other rows: what that had stays */

@@ -234,6 +234,13 @@ static void add_passages(scratch_lists *work, int64_t row) {
     out->passage_count += cut;
 }
 
+/* Whether a token near one of the ends of a text is a HINT. */
+static bool has_hint(const token_list *tokens) {
+    int64_t edge = min_i64(tokens->count, tokens->has_characters ? 2 * HINT_TOKENS : HINT_TOKENS);
+    const uint8_t *last = tokens->traits + tokens->count - edge;
+    return memchr(tokens->traits, HINT, (size_t)edge) || memchr(last, HINT, (size_t)edge);
+}
+
 /* Fingerprint one item, whose headline and text are k of the batch. Returns 1 if the tables cannot fold it, 0 if it is
  * filled, or a core_error. */
 static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k) {
@@ -245,6 +252,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     if (!tokenise(batch->texts[2 * k], batch->sizes[2 * k], work->tables, tokens)) return 1;
     add_headline(work, row);
     if (!tokenise(batch->texts[2 * k + 1], batch->sizes[2 * k + 1], work->tables, tokens)) return 1;
+    out->hints[row] = has_hint(tokens);
     uint64_t digest = add_to_digest(work->digest, tokens);
     memcpy(signature + DIGEST_AT, &digest, sizeof digest);
     if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);

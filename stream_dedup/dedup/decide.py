@@ -219,9 +219,10 @@ def _deletions(earlier: Sequence[Delta], items: int) -> NDArray[np.void]:
 
 def _marked(prepared: Prepared, is_compared: NDArray[np.bool_]) -> NDArray[np.int8]:
     """(n,) `corrections` of the items that are compared with another: one in five."""
-    marked = np.zeros(len(prepared.subjects), np.int8)
+    marked, hints = np.zeros(len(prepared.subjects), np.int8), prepared.prints.hints
     compared = np.flatnonzero(is_compared)
-    marked[compared] = corrections([prepared.subjects[j] for j in compared.tolist()])
+    items = [prepared.subjects[j] for j in compared.tolist()]
+    marked[compared] = corrections(items, None if hints is None else hints[compared])
     return marked
 
 

@@ -53,7 +53,7 @@ class Fingerprints:
     signatures: (n,) of the scheme's signature_dtype; keys: (n, columns) uint32, 0 = no key; words: (n, 4096) uint8, bit
     sets of the texts' words; hamming: the largest Hamming distance of two similar bodies; bodies: n packed bodies
     (packed_sets.py) for exact comparison, else empty; texts: None in a family without novelty. The comparison of new
-    items uses words and texts; they are not stored.
+    items uses words and texts; they are not stored. hints: (n,) which texts may say that they correct an earlier item.
     """
 
     signatures: NDArray[np.void]
@@ -62,6 +62,7 @@ class Fingerprints:
     hamming: int
     bodies: list[bytes] = dataclasses.field(default_factory=list)
     texts: Texts | None = None
+    hints: NDArray[np.bool_] | None = None
 
     @property
     def is_empty(self) -> NDArray[np.bool_]:
@@ -134,14 +135,14 @@ class Fingerprinter:
             signatures[name] = [getattr(item, name) for item in items]
         keys = np.zeros((len(items), scheme.key_columns), np.uint32)
         words = np.empty((len(items), 0 if layout else WORD_SET_BYTES), np.uint8)
-        texts, bodies = None, list[bytes]()
+        texts, bodies, hints = None, list[bytes](), None
         if scheme.is_given:
             _take_given(items, signatures)
         else:
             views = _views_of(items, scheme)
             tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
             rows = signatures, keys, words
-            texts, bodies = fingerprint_batch(views, tries, self._recipe, rows, scheme.is_exact)
+            texts, bodies, hints = fingerprint_batch(views, tries, self._recipe, rows, scheme.is_exact)
         if layout:
             keys[:, columns["body"]] = np.where(
                 signatures["body_size"][:, None] == 0, 0, layout.keys(signatures["simhash"])
@@ -149,7 +150,10 @@ class Fingerprinter:
         if "text" in columns:
             keys[:, columns["text"].start] = key_of(signatures["digest"])
         keys[:, -1] = key_of(signatures["row_id"])
-        return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, None if layout else texts)
+        if scheme.has_chinese_words:  # a hint is a character, and is hidden in a word
+            hints = None
+        texts = None if layout else texts
+        return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, texts, hints)
 
     def features(self, text: str) -> NDArray[np.uint64]:
         """Hashes of the features of a text's SimHash, with repeats, as a table of weights counts them."""

@@ -6,6 +6,7 @@ A part of a headline is cut only if it resembles the item's source, or is a labe
 
 import re
 from collections import defaultdict, deque
+from functools import lru_cache
 from pathlib import Path
 
 from stream_dedup.news.item import Item
@@ -52,7 +53,7 @@ _LABEL = re.compile(
     rf"|\W{{0,3}}(?:{_KICKER})\W{{0,2}}?(?:\s?[:：፦៖!！|)\]】〕〉》>]|\s[-–—]\s)\W{{0,2}}?|(?:#[^\s#]{{1,40}}\s)+)\s{{0,8}}",
     re.I,
 )
-_ENDS_WITH_MEDIA = tuple(label for label in _LABELS["media"] if "\u3040" <= label[0] <= "\u9fff")
+_ENDS_OF_NAMES = (*(label for label in _LABELS["media"] if "\u3040" <= label[0] <= "\u9fff"), ".com", ".net", ".org")
 
 
 def headline_of(item: Item) -> str:
@@ -117,14 +118,15 @@ def cut_site_suffix(headline: str, source: str = "") -> str:
 
 def _is_name(tail: str, source: str, has_bar: bool) -> bool:
     """Whether the last part of a headline names its site, a section, or who says it."""
-    words = _WORD.findall(tail.casefold())
+    folded = tail.casefold()
+    words = _WORD.findall(folded)
     if _resembles(words, source):
         return True
     if _DIGIT.search(tail):
         return False
-    if has_bar or tail.casefold() in _LABELS["said"] or not _LABELS["media"].isdisjoint(words):
+    if has_bar or folded in _LABELS["said"] or not _LABELS["media"].isdisjoint(words):
         return True
-    return tail.endswith(_ENDS_WITH_MEDIA) or any(tail.casefold().endswith(end) for end in (".com", ".net", ".org"))
+    return folded.endswith(_ENDS_OF_NAMES)
 
 
 def _resembles(words: list[str], source: str) -> bool:
@@ -133,7 +135,7 @@ def _resembles(words: list[str], source: str) -> bool:
     >>> _resembles(["the", "harbor", "post"], "harborpost.example"), _resembles(["called", "off"], "harborpost.example")
     (True, False)
     """
-    name = "".join(_WORD.findall(source.casefold().rpartition(".")[0] or source.casefold()))
+    name = _name_in(source)
     if not name or not words:
         return False
     whole = "".join(words)
@@ -141,6 +143,11 @@ def _resembles(words: list[str], source: str) -> bool:
         return True
     initials = "".join(word[0] for word in words)
     return (len(words) > 1 and initials == name) or any(len(word) >= _LEAST_NAME and word in name for word in words)
+
+
+@lru_cache(4096)  # most headlines come from a few sites; decode.py cuts a long source
+def _name_in(source: str) -> str:
+    return "".join(_WORD.findall(source.casefold().rpartition(".")[0] or source.casefold()))
 
 
 def _once(headline: str) -> str:

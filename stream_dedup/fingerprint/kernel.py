@@ -97,7 +97,8 @@ class _Outputs(Struct, name="fingerprint_outputs"):
     _fields_ = (
         ("signatures", POINTER), ("keys", POINTER), ("key_columns", INT64), ("word_sets", POINTER),
         ("headline_words", POINTER), ("headline_numbers", POINTER), ("firsts", POINTER), ("lasts", POINTER),
-        ("body_bounds", POINTER), ("has_sets", INT64), ("unfolded", POINTER), ("is_continued", INT64),
+        ("body_bounds", POINTER), ("hints", POINTER), ("has_sets", INT64), ("unfolded", POINTER),
+        ("is_continued", INT64),
         *((f"{name}s", POINTER) for name in _PARTS), ("bodies", POINTER),
         *((f"{name}_count", INT64) for name in _PARTS), ("body_bytes", INT64),
         *((f"{name}_room", INT64) for name in (*_PARTS, "body")),
@@ -129,13 +130,13 @@ def fingerprint_batch(
     recipe: Recipe,
     rows: tuple[NDArray[np.void], NDArray[np.uint32], NDArray[np.uint8]],
     is_exact: bool,
-) -> tuple[Texts, list[bytes]]:
+) -> tuple[Texts, list[bytes], NDArray[np.bool_]]:
     """Fingerprint items. The views are headline and text of each. O(bytes · tables).
 
     tries: the tables that fold a text, in this order; Python folds what the first cannot, for the last, the table of
     folded texts. rows: the signatures, keys and word sets to fill, see `Fingerprints`; zeros before, but for word sets.
-    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash. A body is the
-    sequence of the words (core/sequences.c) and, for exact comparison, the packed set.
+    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash; and which texts have
+    a hint. A body is the sequence of the words (core/sequences.c) and, for exact comparison, the packed set.
     """
     signatures, keys, word_sets = rows
     n = len(signatures)
@@ -144,11 +145,11 @@ def fingerprint_batch(
     )
     firsts, lasts = np.zeros((2, n, 2), np.int64)
     left = np.arange(n)
-    bounds, unfolded = np.zeros((n, 2), np.int64), np.empty(n, np.int64)
+    bounds, unfolded, hints = np.zeros((n, 2), np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_)
     outputs = _Outputs(
         signatures=signatures, keys=keys, key_columns=keys.shape[1], word_sets=word_sets, headline_words=headline_words,
         headline_numbers=headline_numbers, firsts=firsts, lasts=lasts, body_bounds=bounds, has_sets=int(is_exact),
-        unfolded=unfolded,
+        unfolded=unfolded, hints=hints,
     )  # fmt: skip
     utf8 = utf8_of(views)
     size = int(utf8.sizes.sum())
@@ -170,7 +171,7 @@ def fingerprint_batch(
         parts.append(part[:count] if begin == address(part) else copied(begin, count, part.dtype))
     packed = ctypes.string_at(outputs.bodies, outputs.body_bytes) if outputs.body_bytes else b""
     bodies = [packed[begin:end] for begin, end in bounds.tolist()] if packed else []
-    return Texts(firsts, lasts, headline_words, headline_numbers, *parts), bodies
+    return Texts(firsts, lasts, headline_words, headline_numbers, *parts), bodies, hints
 
 
 # -- parts of a fingerprint alone, to explain or count them -----------------------------------------------------------

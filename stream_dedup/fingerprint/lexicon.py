@@ -2,6 +2,7 @@
 
 words.txt has them. The core (text.c) looks up each token by its hash: a number word takes the hash of its digits, so
 that "twelve" and "12" are one token, and a diff may ask the trait of a token (`NEGATION`, `NUMBER_WORD`, `FIGURE`).
+hints.txt has words that tell which texts may be corrections (`HINT`): a table costs less than a search.
 """
 
 from pathlib import Path
@@ -11,8 +12,8 @@ import numpy as np
 
 from stream_dedup.fingerprint.kernel import Tables, tokens_of
 
-WORDS = Path(__file__).with_name("words.txt")
-NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE = range(4)
+WORDS, HINTS = (Path(__file__).with_name(name) for name in ("words.txt", "hints.txt"))
+NO_TRAIT, HINT, NEGATION, NUMBER_WORD, FIGURE = range(5)
 """Traits of tokens, as core.h numbers them."""
 _BITS, _START_BITS = 16, 12  # LEXICON_BITS and START_BITS of core.h
 _NEWLINE, _SPACE = b"\n "
@@ -21,6 +22,8 @@ _NEWLINE, _SPACE = b"\n "
 def lexicon(tables: Tables) -> dict[str, Any]:
     """The fields of `Tables` for the lexicon, under the seed of these tables for folded texts. Some 5 ms."""
     lines = [line for line in WORDS.read_bytes().splitlines(keepends=True) if line[:1] != b"#"]
+    hints = [line.strip() for line in HINTS.read_bytes().splitlines() if line[:1] != b"#"]
+    lines.append(b" ".join([b"hint", *hints]) + b"\n")
     # "no" stands for "-", which is no token.
     tokens = tokens_of(b"".join(b"no" + line[1:] if line[:1] == b"-" else line for line in lines), tables)
     text, places = tokens.kept["text"], tokens.kept["places"][: 2 * tokens.count].reshape(-1, 2)
@@ -32,7 +35,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     before, after = text[places[:, 0] - 1], text[places[:, 1]]
     is_whole = (before == _SPACE) & ((after == _SPACE) | (after == _NEWLINE))
     is_whole[heads] = False
-    is_negation = hashes[heads] == hashes[0]
+    trait = np.full(len(lines), NUMBER_WORD, np.uint8)
+    trait[hashes[heads] == hashes[0]], trait[-1] = NEGATION, HINT
     known, first = np.unique(hashes[is_whole], return_index=True)
     line = line[is_whole][first]
     bits = np.zeros(2**_BITS, np.bool_)
@@ -40,8 +44,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     bits[upper] = bits[upper & ~np.uint64(63) | below & np.uint64(63)] = True
     return {
         "known": known,
-        "meant": np.where(is_negation[line], known, hashes[heads][line]),
-        "known_traits": np.where(is_negation[line], NEGATION, NUMBER_WORD).astype(np.uint8),
+        "meant": np.where(trait[line] == NUMBER_WORD, hashes[heads][line], known),
+        "known_traits": trait[line],
         "known_starts": np.searchsorted(known >> np.uint64(64 - _START_BITS), np.arange(2**_START_BITS + 1)).astype(
             np.uint16
         ),

@@ -10,7 +10,6 @@ dateutil reads 15 of them.
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache
 from typing import Any
@@ -107,8 +106,10 @@ def milliseconds_of(published: Any) -> int:
     if published is None:
         return NO_TIME
     if type(published) is str and published[4:5] == "-":  # nearly all dates have this form
-        with suppress(ValueError, OverflowError):
+        try:
             return _after_1970(datetime.fromisoformat(published))
+        except (ValueError, OverflowError):
+            return _read(published)[0]
     return _read(published)[0]
 
 

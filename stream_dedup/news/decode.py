@@ -31,6 +31,7 @@ _MOST_LISTED_NAMES = 12
 _NONE_OF = "none of the fields"
 _UNREADABLE = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 _NOTHING: Mapping[str, str] = {}
+_LONGEST_NO_VALUE = max(map(len, NO_VALUES))  # to look up a text in the set is to read all of it
 DELETED = "deleted"
 """The shape of a record that withdraws an item, as a change of a database does."""
 TEXT = "text"
@@ -271,7 +272,7 @@ def _prose_of(name: str, value: Any) -> str:
     if type(value) is str and " " in value:  # neither a missing value nor Base64
         return value
     text = _text_of(name, value)
-    return "" if text in NO_VALUES else from_base64(text)
+    return "" if len(text) <= _LONGEST_NO_VALUE and text in NO_VALUES else from_base64(text)
 
 
 def fingerprint_of(value: Any) -> int:

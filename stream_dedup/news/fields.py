@@ -126,7 +126,7 @@ class FieldReader:
             if content_of(record) is not None or self._is_envelope(record):
                 return ENVELOPE, ()
             record = self._opened(record)
-        shape, places, is_answer = self._places(tuple([name for name, each in record.items() if each or each == 0]))
+        shape, places, is_answer = self._places(_filled_names(record))
         if is_answer and _says_error(record):
             raise BadItem(
                 "answer", f"the answer of a service that failed, and no news: {_ENCODE(record)[:_SHOWN].decode()}"
@@ -144,7 +144,7 @@ class FieldReader:
     def names_of(self, json: bytes) -> tuple[dict[str, str], list[str]]:
         """Return the name under which each field of a record was found, and the names of the other texts."""
         record = self._opened(_members(json))
-        _, places, _ = self._places(tuple([name for name, each in record.items() if each or each == 0]))
+        _, places, _ = self._places(_filled_names(record))
         names = {place.field: name for place in places if (name := _read_place(record, place)[1])}
         paths = next((place.paths for place in places if place.field == "text"), [])
         texts = [".".join((top, *path)) for top, path in paths if isinstance(text_of(record[top]), str)]
@@ -187,6 +187,12 @@ class FieldReader:
             places.append(_Place(field, candidates[0][0] if is_sure else None, candidates, field in self._mapped))
         found = {place.field: {top for top, _ in place.paths} for place in places if place.paths}
         return shape, places, found.keys() == {"text"} and found["text"] <= _MESSAGES and not _ERRORS.isdisjoint(names)
+
+
+def _filled_names(record: dict[str, Any]) -> tuple[str, ...]:
+    if all(record.values()):  # most records
+        return tuple(record)
+    return tuple([name for name, each in record.items() if each or each == 0])
 
 
 # An answer that says that a service failed has such members, and nothing of an article.

@@ -1,8 +1,8 @@
 """Undo what happens to a text on its way and is not its author's: links written into it, a wrong encoding, the other
 script of Serbian, readings of Japanese characters, spaced letters.
 
-A copy differs in these from its original, and nothing in them is news. Each is looked for by a search for one or two
-characters, so that an ordinary text costs some µs; ftfy repairs encodings and is asked only where one looks wrong.
+A copy differs in these from its original, and nothing in them is news. The first characters tell an encoding and a
+language, so an ordinary text costs a search for links; ftfy repairs encodings and is asked only where one looks wrong.
 """
 
 import re
@@ -13,7 +13,8 @@ _LINK = re.compile(r"https?://[!-'*-;=?-Z\\^-~]*[0-9A-Za-z/=#&]")
 _MISREAD = re.compile("[Â-ä][\x80-¿€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 # Its bytes in Latin-1 by their part in that: 1 a lead byte, 2 what may follow ("?" stands for what Latin-1 lacks).
 _PARTS = bytes(1 if 0xC2 <= n <= 0xE4 else 2 if 0x80 <= n < 0xC0 or n == ord("?") else 0 for n in range(256))
-_HEAD = 300  # a wrong encoding shows in the first characters; to search all of them takes a tenth of a fingerprint
+# A wrong encoding and a language show in the first characters; to search all of them takes a tenth of a fingerprint.
+_HEAD = 300
 _MOST_REPAIRED = 100_000  # ftfy takes some milliseconds for 10,000 characters
 _TO_LATIN: dict[int, int | str] = {}
 _TO_LATIN |= str.maketrans("абвгдђежзијклмнопрстћуфхцчш", "abvgdđežzijklmnoprstćufhcčš")
@@ -32,39 +33,41 @@ def as_written(title: str, text: str) -> tuple[str, str]:
     >>> as_written("Пожар у граду", "Три особе су погинуле код Ваљева."), as_written("", "山道（やまみち）を通る")
     (('Požar u gradu', 'Tri osobe su poginule kod Valjeva.'), ('', '山道を通る'))
     """
-    title, text = _one_written(title), _one_written(text)
+    title, text = _without_links(title), _without_links(text)
+    head = f"{title} {text[:_HEAD]}"
+    if head.isascii():
+        return title, text
+    if _is_misread(head):
+        title, text = _repaired(title), _repaired(text)
+    if "を" in head or "る" in head:  # Japanese; other texts have many brackets
+        title, text = _READING.sub("", title), _READING.sub("", text)
     # One of these letters is in nearly every sentence of Serbian, and else only in Macedonian.
-    if not text.isascii() and ("ј" in text or "љ" in text):
-        return title.translate(_TO_LATIN), text.translate(_TO_LATIN)
+    if "ј" in head or "љ" in head:
+        title, text = title.translate(_TO_LATIN), text.translate(_TO_LATIN)
     return title, text
 
 
-def _one_written(text: str) -> str:
+def _without_links(text: str) -> str:
+    """A text without the links and the spaces between letters."""
     if "/" in text and "://" in text:  # one character is found at once, and most texts lack it
         at = max(text.find("://") - len("https"), 0)
         shorter = (text[:at] + _LINK.sub("", text[at:])).strip()
         text = shorter if _WORD.search(shorter) else text
-    if text[1:8:2] == "    ":  # four single letters or more
+    if text[1:2] == " " and text[1:8:2] == "    ":  # four single letters or more
         word = _WORD.search(text)
         end = word.start() if word else len(text)
         text = _SPACED.sub(lambda letters: letters[0].replace(" ", ""), text[:end]) + text[end:]
-    if text.isascii():
-        return text
-    if _is_misread(text[:_HEAD]) and len(text) <= _MOST_REPAIRED:
-        text = _repaired(text)
-    # Japanese; other texts have many brackets. The low bytes of these two are rare, so a search is quick.
-    if "を" in text or "る" in text:
-        text = _READING.sub("", text)
     return text
 
 
 def _is_misread(head: str) -> bool:
-    # Most texts lack the two bytes, and to look for them takes a third of the search.
-    return b"\1\2" in head.encode("latin-1", "replace").translate(_PARTS) and _MISREAD.search(head) is not None
+    # Most texts lack a lead byte, and to look for it takes a third of the search.
+    parts = head.encode("latin-1", "replace").translate(_PARTS)
+    return b"\1" in parts and b"\1\2" in parts and _MISREAD.search(head) is not None
 
 
 def _repaired(text: str) -> str:
-    """The text in the encoding that was meant, if ftfy is sure of one."""
+    """The text in the encoding that was meant, if it looks wrong and ftfy is sure of one."""
     from ftfy import fix_encoding
 
-    return fix_encoding(text)
+    return fix_encoding(text) if _is_misread(text[:_HEAD]) and len(text) <= _MOST_REPAIRED else text

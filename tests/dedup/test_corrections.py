@@ -1,9 +1,18 @@
 """An item is a correction only if it says so, in a mark that is set apart."""
 
+import re
+from itertools import product
+from pathlib import Path
+
 import pytest
 
 from stream_dedup.dedup.corrections import IN_HEADLINE, IN_TEXT, NEW_VERSION, corrections
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
+
+TABLE = Path(__file__).parents[2] / "stream_dedup/dedup/corrections.txt"
 
 MARKED = [
     "CORRECTED-Bridge costs 83 million",
@@ -90,3 +99,33 @@ def test_a_wire_that_repeats_or_updates_a_story_is_no_correction_of_its_own() ->
         Item("1", f"{mark}Bridge costs 83 million", "", "a.example", 0) for mark in ("RPT-", "UPDATE 2-", "Update: ")
     ]
     assert corrections(items).tolist() == [NEW_VERSION] * 3
+
+
+def spelt(expression: str) -> list[str]:
+    """All that an expression of corrections.txt matches, with a space for a gap."""
+    parts = re.findall(r"(?:\(([^()]*)\)|\[([^\]]*)\]|\\?(.))(\??)", expression.replace("…", " "))
+    choices = [
+        [*([""] * bool(optional)), *(group.split("|") if group else characters or [one])]
+        for group, characters, one, optional in parts
+    ]
+    whole = map("".join, product(*choices))
+    return [each for one in whole for each in (spelt(one) if "?" in one else [one])]
+
+
+def test_each_note_has_a_word_by_which_the_tokeniser_tells_that_a_text_may_be_a_correction() -> None:
+    lines = [line.partition(" ")[2].partition(": ") for line in TABLE.read_text("utf-8").splitlines() if line[0] != "#"]
+    expressions = [one for kind, _, listed in lines if kind != "version" for one in listed.split(", ")]
+    notes = [note for one in expressions for note in spelt(one)]
+    assert len(notes) > 1900 > len(expressions) > 400
+    items = [Item("1", "", f"{note}: {'The bridge is open. ' * 100}", "a.example", 0) for note in notes]
+    hints = Fingerprinter(Scheme(FingerprintSettings()))(items).hints
+    assert hints is not None
+    assert [note for note, hint in zip(notes, hints.tolist(), strict=True) if not hint] == []
+
+
+def test_a_word_of_corrections_far_from_both_ends_of_a_text_is_no_hint() -> None:
+    text = "The bridge is open. " * 100
+    items = [Item("1", "", each, "a.example", 0) for each in (f"{text} A version. {text}", f"{text} A version.", "")]
+    hints = Fingerprinter(Scheme(FingerprintSettings()))(items).hints
+    assert hints is not None
+    assert hints.tolist() == [False, True, False]

@@ -198,7 +198,7 @@ class BatchMaker:
         bad.sort()
         kept = np.flatnonzero(~prints.is_empty)
         words = prints.words[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
-        alive = [items[i] for i in kept.tolist()]
+        alive, marks = [items[i] for i in kept.tolist()], corrections(items, prints.hints)
         read = (item.id for item in alive), (item.title for item in alive), (item.source for item in alive)
         columns = zip(READ, (*read, (urls[i] for i in kept.tolist())), strict=True)
         arrays: Arrays = {
@@ -207,16 +207,16 @@ class BatchMaker:
             **{key: part for name, values in columns for key, part in _read_bytes(name, values).items()},
             **_word_bytes(words),
             **_joined_bytes("bodies", [prints.bodies[i] for i in kept.tolist()] if prints.bodies else []),
-            **(_text_arrays(prints.texts, kept, alive) if self._with_words and prints.texts else {}),
+            **(_text_arrays(prints.texts, kept, marks) if self._with_words and prints.texts else {}),
         }
         return arrays, bad
 
 
-def _text_arrays(texts: Texts, kept: Rows, items: Sequence[Item]) -> Arrays:
+def _text_arrays(texts: Texts, kept: Rows, corrects: NDArray[np.int8]) -> Arrays:
     """The columns of what novelty asks for, of some items."""
     headlines = np.empty(len(kept), HEADLINES)
     headlines["words"], headlines["numbers"] = texts.headline_words[kept], texts.headline_numbers[kept]
-    headlines["corrects"] = corrections(items)
+    headlines["corrects"] = corrects[kept]
     parts, sizes = cut_texts(texts, kept)
     data = {name: np.ascontiguousarray(part).view(np.uint8) for name, part in parts.items()}
     ends = {f"{name}_ends": np.cumsum(sizes[name]) * PARTS[name].itemsize for name in PARTS}
