@@ -15,14 +15,14 @@ id is no evidence: an id that occurs twice is two items. Bad lines are reported,
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (pair_search.py), which are compared as pages and then as articles (articles.py). Fingerprints, texts and
 codes of pairs are in temporary files beside the pairs. So the run uses no more than `memory` bytes plus some 80 bytes
-an item and 24 bytes a pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under temporary
-names, so nothing of them is left.
+an item and 40 bytes a near pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under
+temporary names, so nothing of them is left.
 """
 
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -35,6 +35,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.batch.articles import FOUND, Arrays
 from stream_dedup.batch.clusters import (
     CLUSTER_COLUMNS,
     LARGEST,
@@ -44,6 +45,7 @@ from stream_dedup.batch.clusters import (
     Large,
     clusters_of,
     large,
+    of_one_article,
     parse_keep,
     published,
     row_columns,
@@ -54,6 +56,7 @@ from stream_dedup.batch.inputs import files_of
 from stream_dedup.batch.lines import LINE_FORMATS, LineReader
 from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, file_errors
 from stream_dedup.batch.pair_search import (
+    Codes,
     article_pairs,
     bucket_pairs,
     learn,
@@ -233,16 +236,25 @@ def find_pairs(
 
         pages = near.mapped()
         boilerplate = None if rule.is_plain else learn(corpus, pages["codes"][pages["is_copy"]], memory)
-        ranges = list(row_ranges([pages["codes"]], corpus.size, max(1, share // (_BYTES_PER_ARTICLE + exact_bytes))))
-        compare = partial(article_pairs, corpus, rule, boilerplate)
-        for (end, _), some in zip(
-            ranges, map_in_order(executor, compare, (one for _, one in ranges), ahead), strict=True
-        ):
+        per_range = max(1, share // (_BYTES_PER_ARTICLE + exact_bytes))
+
+        def compare(codes: Codes) -> Iterator[tuple[int, Arrays]]:
+            """The rows done, and these pairs as articles, by ranges of rows."""
+            ranges = list(row_ranges([codes], corpus.size, per_range))
+            task = partial(article_pairs, corpus, rule, boilerplate)
+            found = map_in_order(executor, task, (one for _, one in ranges), ahead)
+            return zip((end for end, _ in ranges), found, strict=True)
+
+        for end, some in compare(pages["codes"]):
             verified.append(some)
             progress(PairsProgress(PairsStep.ARTICLE, end, corpus.size))
-        pairs_found = _chunks(verified)
-        grouped, absent = _clustered(corpus, pairs_found, chosen, scheme)
 
+        def found_of(codes: Codes) -> NDArray[np.void]:
+            return np.concatenate([np.empty(0, FOUND), *(some["found"] for _, some in compare(codes))])
+
+        articles = _chunks(verified)
+        grouped, absent = _clustered(corpus, articles, chosen, scheme, found_of)
+        pairs_found = [of_one_article(chunk) for chunk in articles]
         with ExitStack() as stack:
             # The pairs are published last: once they are there, everything is.
             outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
@@ -266,7 +278,7 @@ def requested_keep(keep: str | None, drop_new: bool, clusters: object, scheme: S
 
 
 def _chunks(verified: Growing) -> list[Chunk]:
-    """The pairs, in chunks of rows of an output."""
+    """All near pairs, in chunks of rows of an output."""
     arrays = verified.mapped()
     if not arrays:
         return []
@@ -287,11 +299,14 @@ def _parts(size: int) -> list[NDArray[np.int64]]:
     return np.split(np.arange(size), range(OUTPUT_ROWS, size, OUTPUT_ROWS))
 
 
-def _clustered(corpus: Corpus, chunks: Sequence[Chunk], keep: Keep, scheme: Scheme) -> tuple[Clusters, tuple[str, ...]]:
+def _clustered(
+    corpus: Corpus, chunks: Sequence[Chunk], keep: Keep, scheme: Scheme, compare: Callable[[Codes], NDArray[np.void]]
+) -> tuple[Clusters, tuple[str, ...]]:
     """The clusters, and the sources of `keep` that no item has."""
     merits = [keep.merits(corpus.signatures(rows), rows, scheme) for rows in _parts(corpus.size)]
     joined = {name: np.concatenate([some[name] for some in merits]) for name in merits[0]}
-    return clusters_of(chunks, joined), keep.absent(set(np.unique(joined["rank"]).tolist()) if keep.sources else set())
+    absent = keep.absent(set(np.unique(joined["rank"]).tolist()) if keep.sources else set())
+    return clusters_of(chunks, joined, compare), absent
 
 
 def _largest(corpus: Corpus, clusters: Clusters) -> list[Large]:

@@ -5,8 +5,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from stream_dedup.batch.articles import FOUND
+from stream_dedup.batch.clusters import MERITS, clusters_of
+from stream_dedup.batch.pair_search import codes_of
 from stream_dedup.batch.pairs import PairsResult, find_pairs
 from stream_dedup.errors import UsageError
 from stream_dedup.settings import Settings
@@ -53,6 +58,51 @@ def test_a_form_of_the_site_joins_no_articles(tmp_path: Path) -> None:
     copy = line("copy", prose(-1, 8), f"{sentences(0, 2)} Read more.", 40, source="b.example")
     _, found = clustered(tmp_path, [*pages, copy])
     assert {group for group in groups(found) if len(group) > 1} == {frozenset(("p0", "copy"))}
+
+
+def test_versions_of_a_story_are_one_cluster_although_its_ends_are_less_alike(tmp_path: Path) -> None:
+    """A story that grows and sheds its old end: the first version is a pair of the second, not of the last."""
+    parts = [sentences(n, 4) for n in range(7)]
+    lines = [line(f"v{n}", prose(-1, 8), " ".join(parts[n : n + 5]), n) for n in range(3)]
+    result, found = clustered(tmp_path, lines)
+    assert groups(found) == {frozenset(("v0", "v1", "v2"))}
+    assert result.clusters == 1
+
+
+def found_of(*scores: float, joins: bool = True) -> NDArray[np.void]:
+    """FOUND of pairs with these scores."""
+    found = np.zeros(len(scores), FOUND)
+    found["score"], found["later_joins"], found["earlier_joins"] = scores, joins, joins
+    return found
+
+
+def representatives(pairs: dict[tuple[int, int], float], size: int, met: bool = True) -> list[int]:
+    """The representatives of items 0, 1, ..., the best first, given the scores of (later, earlier) pairs.
+
+    met: whether a representative is recognised in items that were not near it.
+    """
+    merits = {name: np.arange(size) for name in MERITS}
+    ends = np.array(sorted(pairs)).T
+    chunk = codes_of(ends[0], ends[1]), found_of(*(pairs[pair] for pair in sorted(pairs)))
+    return clusters_of([chunk], merits, lambda codes: found_of(*[0.0] * len(codes), joins=met)).representatives.tolist()
+
+
+def test_a_chain_of_pairs_is_no_cluster() -> None:
+    chain = {(n, n - 1): 0.6 for n in range(1, 5)}
+    assert representatives(chain, 5) == [0, 0, 2, 2, 4]
+
+
+def test_sure_pairs_join_what_is_not_near_if_the_representative_is_recognised_there() -> None:
+    sure = {(1, 0): 5.0, (2, 1): 4.0}
+    assert representatives(sure, 3) == [0, 0, 0]
+    assert representatives(sure, 3, met=False) == [0, 0, 2]
+
+
+def test_one_doubtful_pair_does_not_part_a_cluster_and_one_sure_pair_does_not_make_it() -> None:
+    alike = {(1, 0): 2.0, (2, 0): 2.0, (2, 1): 2.0, (3, 0): -0.5, (3, 1): 1.0, (3, 2): 1.0}
+    assert representatives(alike, 4) == [0, 0, 0, 0]
+    unlike = alike | {(3, 0): -2.0, (3, 1): -2.0, (3, 2): 1.5}
+    assert representatives(unlike, 4) == [0, 0, 0, 3]
 
 
 def test_what_has_something_new_stays_unless_it_may_be_dropped(tmp_path: Path) -> None:
