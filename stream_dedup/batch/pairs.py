@@ -66,9 +66,11 @@ from stream_dedup.batch.pair_search import (
     rows_of,
     sorted_ranges,
 )
+from stream_dedup.batch.shown import PairsReport, check_files, shown_clusters
 from stream_dedup.dedup.rule import thresholds
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
@@ -164,6 +166,7 @@ def find_pairs(
     force: bool = True,
     progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
+    report: PairsReport | None = None,
 ) -> PairsResult:
     """Find the near-duplicates among the inputs: files, directories of them, pipes, or "-" for standard input.
 
@@ -174,15 +177,20 @@ def find_pairs(
     memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
     newest ones (it replaces the settings' limit, which is for the stream). file_format: overrides what the names of the
     inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are
-    beside the pairs, or in the system's directory if these go to a stream. Raises InputError, ConfigError, UsageError,
+    beside the pairs, or in the system's directory if these go to a stream. report: makes a page of clusters, for which
+    the inputs are read twice. Raises InputError, ConfigError, UsageError,
     and BrokenPipeError if an output has no reader any more.
     """
     started = time.monotonic()
     names, scheme = files_of(inputs), Scheme(settings.fingerprint)
-    chosen = requested_keep(keep, drop_new, clusters, scheme)
-    targets = checked_outputs(names, {"--output": (pairs, LINE_FORMATS), "--clusters": (clusters, LINE_FORMATS)})
+    chosen = requested_keep(keep, drop_new, clusters or report, scheme)
+    wanted = {"--output": (pairs, LINE_FORMATS), "--clusters": (clusters, LINE_FORMATS)}
+    targets = checked_outputs(names, {**wanted, "--report": (report.path if report else None, ())})
+    if report:
+        check_files(names)
     if not force:
         check_free(targets)
+    for_report = targets.pop("--report", None)
     to = targets["--output"]
     temporary = Path(tempfile.gettempdir()) if to.is_stream else to.path.parent
     threads = threads or os.cpu_count() or 1
@@ -191,11 +199,14 @@ def find_pairs(
     bad = 0
     with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
         make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
-        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, query=settings.item.query)
+        lines = partial(
+            LineReader, names, file_format, most=settings.worker.max_record_bytes, query=settings.item.query
+        )
+        reader = lines()
         make.notes = reader.notes
         bytes_total = reader.bytes_total
 
-        def report(lines: list[BadLine]) -> None:
+        def count_bad(lines: list[BadLine]) -> None:
             nonlocal bad
             bad += len(lines)
             for line in lines:
@@ -207,7 +218,7 @@ def find_pairs(
             return files.enter_context(tempfile.TemporaryFile(dir=temporary))
 
         columns, codes, near, verified = (Growing(new_file) for _ in range(4))
-        corpus = read_corpus(reader, make, executor, ahead, max(1, share // 4), columns, scheme, report)
+        corpus = read_corpus(reader, make, executor, ahead, max(1, share // 4), columns, scheme, count_bad)
         if corpus.size >= 2**32:
             raise InputError(f"{corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
@@ -254,15 +265,18 @@ def find_pairs(
 
         articles = _chunks(verified)
         grouped, absent = _clustered(corpus, articles, chosen, scheme, found_of)
-        pairs_found = [of_one_article(chunk) for chunk in articles]
+        pairs_found, sizes = [of_one_article(chunk) for chunk in articles], grouped.sizes
         with ExitStack() as stack:
             # The pairs are published last: once they are there, everything is.
             outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
             if clusters is not None:
                 _write_clusters(outputs[0], corpus, grouped, drop_new)
+            if report and for_report:
+                page = stack.enter_context(Output(for_report, in_place=False))
+                shown = shown_clusters(corpus, grouped, lines(), Decoder(settings.item))
+                page.write_whole(report.html(shown, sizes[sizes > 1].tolist(), int(grouped.is_new.sum())))
             _write_pairs(outputs[-1], corpus, pairs_found)
         largest, doubtful = _largest(corpus, grouped), _doubtful(corpus, grouped)
-    sizes = grouped.sizes
     of_clusters = int(np.count_nonzero(sizes > 1)), int(sizes[sizes > 1].sum()), int(grouped.is_new.sum())
     count = sum(len(chunk[0]) for chunk in pairs_found)
     counts = corpus.size, bad, count, *of_clusters, compared, hot, left_out
@@ -273,7 +287,9 @@ def requested_keep(keep: str | None, drop_new: bool, clusters: object, scheme: S
     """Parse `keep`. Raises UsageError if an option would have no effect, or if the scheme does not allow it."""
     for option, is_given in (("--keep", keep is not None), ("--drop-new", drop_new)):
         if is_given and clusters is None:
-            raise UsageError(f"{option} says what the rows of --clusters keep; give --clusters FILE, too")
+            raise UsageError(
+                f"{option} says what the rows of --clusters keep; give --clusters FILE or --report FILE, too"
+            )
     return parse_keep(keep or "earliest", scheme)
 
 

@@ -27,7 +27,7 @@ from rich.text import Text
 from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.errors import UsageError
 from stream_dedup.observe.logs import escape_controls
-from stream_dedup.phrases import public_url
+from stream_dedup.phrases import counted, public_url
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
@@ -230,6 +230,12 @@ def report_of(settings: Settings, report: Path | None, what: str) -> Report | No
     from stream_dedup.observe.report import Report
 
     return Report(settings, report, what)
+
+
+def inputs_named(inputs: list[str]) -> str:
+    """Name inputs in the heading of a report."""
+    more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
+    return ("standard input" if inputs[0] == "-" else inputs[0]) + more
 
 
 @contextmanager

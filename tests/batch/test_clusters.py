@@ -1,6 +1,7 @@
 """A cluster is one article: its members are like the item that is kept, and nothing new is dropped."""
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from stream_dedup.batch.articles import FOUND
 from stream_dedup.batch.clusters import MERITS, clusters_of
 from stream_dedup.batch.pair_search import codes_of
 from stream_dedup.batch.pairs import PairsResult, find_pairs
+from stream_dedup.batch.shown import LARGEST, WITH_NEW, ShownCluster
 from stream_dedup.errors import UsageError
 from stream_dedup.settings import Settings
 from tests.batch.feed import feed, line, prose, rows, write
@@ -84,7 +86,8 @@ def representatives(pairs: dict[tuple[int, int], float], size: int, met: bool = 
     merits = {name: np.arange(size) for name in MERITS}
     ends = np.array(sorted(pairs)).T
     chunk = codes_of(ends[0], ends[1]), found_of(*(pairs[pair] for pair in sorted(pairs)))
-    return clusters_of([chunk], merits, lambda codes: found_of(*[0.0] * len(codes), joins=met)).representatives.tolist()
+    found = clusters_of([chunk], merits, lambda codes: found_of(*[0.0] * len(codes), joins=met))
+    return [int(row) for row in found.representatives]
 
 
 def test_a_chain_of_pairs_is_no_cluster() -> None:
@@ -121,6 +124,43 @@ def test_what_has_something_new_stays_unless_it_may_be_dropped(tmp_path: Path) -
     assert [row["id"] for row in dropped if row["keep"]] == ["first"]
     _, longest = clustered(tmp_path, lines, keep="longest")
     assert [(row["id"], row["new"]) for row in longest if row["keep"]] == [("fuller", False)]
+
+
+class Seen:
+    """A report that retains what it is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def html(self, clusters: Sequence[ShownCluster], sizes: Sequence[int], new: int) -> str:
+        self.clusters, self.sizes, self.new = clusters, sizes, new
+        return "the page"
+
+
+def test_a_report_gets_whole_texts_those_with_something_new_first(tmp_path: Path) -> None:
+    title, text = prose(-1, 8), sentences(1)
+    two = [line("p1", prose(-2, 8), sentences(3), 0), line("p2", prose(-2, 8), sentences(3), 1)]
+    more = [
+        line("first", title, text, 2),
+        line("copy", title, text, 3),
+        line("fuller", title, f"{text} {sentences(2, 3)}", 4),
+    ]
+    seen = Seen(tmp_path / "report.html")
+    clustered(tmp_path, [*two, *more, line("alone", prose(-9, 8), sentences(9), 5)], report=seen)
+    assert seen.path.read_text() == "the page"
+    assert [
+        (one.why, one.items, one.kept.id, [(item.id, new) for item, new in one.others]) for one in seen.clusters
+    ] == [
+        (WITH_NEW, 3, "first", [("fuller", True), ("copy", False)]),
+        (LARGEST, 2, "p1", [("p2", False)]),
+    ]
+    assert seen.clusters[0].kept.text == text
+    assert (sorted(seen.sizes), seen.new) == ([2, 3], 1)
+
+
+def test_a_report_needs_inputs_that_can_be_read_twice(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="reads the inputs twice, and - is no file"):
+        find_pairs(["-"], tmp_path / "p.jsonl", None, settings=Settings(), report=Seen(tmp_path / "report.html"))
 
 
 def test_dropping_needs_rows_that_say_so(tmp_path: Path) -> None:
