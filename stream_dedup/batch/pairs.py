@@ -183,7 +183,7 @@ def find_pairs(
     """
     started = time.monotonic()
     names, scheme = files_of(inputs), Scheme(settings.fingerprint)
-    chosen = requested_keep(keep, drop_new, clusters or report, scheme)
+    chosen = requested_keep(keep, drop_new, clusters, scheme, report)
     wanted = {"--output": (pairs, LINE_FORMATS), "--clusters": (clusters, LINE_FORMATS)}
     targets = checked_outputs(names, {**wanted, "--report": (report.path if report else None, ())})
     if report:
@@ -283,13 +283,14 @@ def find_pairs(
     return PairsResult(*counts, time.monotonic() - started, make.summary(), absent, largest, doubtful)
 
 
-def requested_keep(keep: str | None, drop_new: bool, clusters: object, scheme: Scheme) -> Keep:
+def requested_keep(
+    keep: str | None, drop_new: bool, clusters: object, scheme: Scheme, report: PairsReport | None = None
+) -> Keep:
     """Parse `keep`. Raises UsageError if an option would have no effect, or if the scheme does not allow it."""
-    for option, is_given in (("--keep", keep is not None), ("--drop-new", drop_new)):
-        if is_given and clusters is None:
-            raise UsageError(
-                f"{option} says what the rows of --clusters keep; give --clusters FILE or --report FILE, too"
-            )
+    if keep is not None and clusters is None and report is None:
+        raise UsageError("--keep says what the rows of --clusters keep; give --clusters FILE, too (or --report FILE)")
+    if drop_new and clusters is None:
+        raise UsageError("--drop-new says what the rows of --clusters keep; give --clusters FILE, too")
     return parse_keep(keep or "earliest", scheme)
 
 
