@@ -133,12 +133,10 @@ def test_each_plain_question_as_typed_finds_its_answer_among_the_first_three(sit
 
 def test_the_pictures_are_small_light_and_dark_and_on_the_pages(site: Path) -> None:
     pictures = sorted((ROOT / "docs" / "pictures").glob("*.png"))
-    assert [path.name for path in pictures] == [
-        "page-dark.png",
-        "page-light.png",
-        "report-dark.png",
-        "report-light.png",
+    names = [
+        f"{name}-{scheme}.png" for name in ("decision", "page", "report", "topology") for scheme in ("dark", "light")
     ]
+    assert [path.name for path in pictures] == names
     for path in pictures:
         assert path.stat().st_size < 100_000
         assert (site / "docs" / "pictures" / path.name).exists()

@@ -423,7 +423,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         local=Mode(
             "corpus.jsonl --output p.jsonl",
             "--keep longest ! give --clusters FILE, too; --keep source:b.example + --clusters c.jsonl; "
-            "--drop-new ! give --clusters FILE, too; --memory 100M; "
+            "--drop-new ! give --clusters FILE, too; --memory 100M; --report report.html; "
             "--threads 1; --engine spark ! --engine spark; --master 'local[2]' ! --master is for --engine spark; "
             "--force + --output labels.jsonl; --format csv",
             _local_pairs,
@@ -431,7 +431,8 @@ TABLE: dict[str, dict[str, Mode]] = {
         spark=Mode(
             "corpus.jsonl --output p.jsonl --engine spark --master 'local[2]'",
             "--memory 3G; --threads 3 ! --threads is for --engine local; "
-            "--engine local ! --master is for --engine spark; --master 'local[3]'; --force; --format parquet",
+            "--engine local ! --master is for --engine spark; --master 'local[3]'; --force; --format parquet; "
+            "--report report.html ! --report is for --engine local",
             _spark_pairs,
         ),
     ),

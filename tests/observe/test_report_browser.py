@@ -1,5 +1,6 @@
 """Reports in a real Chromium: hostile news runs no script, the search narrows, and the pages are accessible."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.batch.pairs import find_pairs
+from stream_dedup.tools.cluster_report import ClusterReport
 from stream_dedup.tools.demo.newsroom import sample_records
 from stream_dedup.tools.evaluate.evaluation import evaluate
 from stream_dedup.tools.report import Report
@@ -99,7 +102,41 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("which", ["made", "evaluated"])
+@pytest.fixture(scope="module")
+def clustered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of `pairs` on synthetic news, of which one item has hostile texts."""
+    directory, settings = tmp_path_factory.mktemp("clustered"), load_settings()
+    news, page = directory / "news.jsonl", directory / "report.html"
+    values = [value for _, value in sample_records(400, 7)]
+    hostile = dict.fromkeys(("title", "text", "source"), f"{PAYLOADS[0]} The bridge opened on Monday. {PAYLOADS[0]}")
+    news.write_bytes(
+        b"\n".join([*values, *(json.dumps({"id": f"{n}{PAYLOADS[0]}", **hostile}).encode() for n in "12")])
+    )
+    report = ClusterReport(settings, page, PAYLOADS[0], lambda number, line: f"news.jsonl:{line}")
+    find_pairs([news], directory / "pairs.jsonl", None, settings=settings, report=report)
+    return page
+
+
+def test_a_report_of_clusters_has_the_item_that_is_kept_first_and_marks_differences(
+    clustered: Path, page: "Page"
+) -> None:
+    listener = Listener(page, clustered.as_uri())
+    page.goto(clustered.as_uri())
+    assert page.locator("main :is(a, img, script, iframe, svg)").count() == 0
+    blocks = page.locator("details.one")
+    assert blocks.count() > 10
+    assert blocks.first.locator(".pair").first.locator("h4").all_inner_texts() == ["Kept", "This item"]
+    assert blocks.first.locator("h3").first.inner_text() == "It has something new"
+    assert blocks.first.locator("mark").count() > 0
+    page.select_option("#reason", "among the largest")
+    assert 0 < page.locator("details.one:visible").count() < blocks.count()
+    page.select_option("#reason", "")
+    page.fill("#query", "the bridge opened on monday")
+    assert page.locator("details.one:visible").count() == 1
+    assert listener.messages == []
+
+
+@pytest.mark.parametrize("which", ["made", "evaluated", "clustered"])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1200), ("light", 1200), ("dark", 390)])
 def test_reports_are_accessible(
     request: pytest.FixtureRequest, browser: "Browser", scheme: Any, width: int, which: str

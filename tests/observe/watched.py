@@ -59,7 +59,7 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
     """Return an object with the fields of a Kafka record that observers read."""
     value = None if isinstance(item, Tombstone) else b"{"
     if isinstance(item, Item):
-        fields = {"id": item.id, "title": item.title, "text": item.text, "source": item.source}
+        fields = {"id": item.id, "title": item.title, "text": item.text, "source": item.source, "published": item.time}
         value = msgspec.json.encode(fields)
     return SimpleNamespace(
         topic="news.raw",

@@ -177,7 +177,7 @@ def learn(corpus: Corpus, copies: Codes, memory: int) -> Boilerplate:
 
 
 def article_pairs(corpus: Corpus, rule: Thresholds, boilerplate: Boilerplate | None, slices: Sequence[Codes]) -> Arrays:
-    """The pairs of one article among near pairs: their codes, and FOUND. boilerplate: None: compare pages.
+    """The codes of near pairs, and FOUND of each. boilerplate: None: compare pages.
 
     O(pairs · words of an article). Several threads may call it at once.
     """
@@ -185,8 +185,8 @@ def article_pairs(corpus: Corpus, rule: Thresholds, boilerplate: Boilerplate | N
     rows, later, earlier = _numbered(codes)
     with_texts = boilerplate is not None
     corrects = corpus.corrects(rows) if with_texts else None
-    is_pair, found = compare_articles(corpus.prints(rows, with_texts), later, earlier, rule, boilerplate, corrects)
-    return {"codes": codes[is_pair], "found": found}
+    found = compare_articles(corpus.prints(rows, with_texts), later, earlier, rule, boilerplate, corrects)
+    return {"codes": codes, "found": found}
 
 
 def _numbered(codes: Codes) -> tuple[Rows, Rows, Rows]:

@@ -15,14 +15,14 @@ id is no evidence: an id that occurs twice is two items. Bad lines are reported,
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (pair_search.py), which are compared as pages and then as articles (articles.py). Fingerprints, texts and
 codes of pairs are in temporary files beside the pairs. So the run uses no more than `memory` bytes plus some 80 bytes
-an item and 24 bytes a pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under temporary
-names, so nothing of them is left.
+an item and 40 bytes a near pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under
+temporary names, so nothing of them is left.
 """
 
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -41,8 +41,10 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.inputs.lines import LINE_FORMATS, LineReader
 from stream_dedup.inputs.packing import files_of
+from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
+from stream_dedup.tools.batch.articles import FOUND, Arrays
 from stream_dedup.tools.batch.clusters import (
     CLUSTER_COLUMNS,
     LARGEST,
@@ -52,6 +54,7 @@ from stream_dedup.tools.batch.clusters import (
     Large,
     clusters_of,
     large,
+    of_one_article,
     parse_keep,
     published,
     row_columns,
@@ -59,6 +62,7 @@ from stream_dedup.tools.batch.clusters import (
 from stream_dedup.tools.batch.corpus import BadLine, BatchMaker, Corpus, Growing, map_in_order, read_corpus
 from stream_dedup.tools.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, file_errors
 from stream_dedup.tools.batch.pair_search import (
+    Codes,
     article_pairs,
     bucket_pairs,
     learn,
@@ -68,6 +72,7 @@ from stream_dedup.tools.batch.pair_search import (
     rows_of,
     sorted_ranges,
 )
+from stream_dedup.tools.batch.shown import PairsReport, check_files, shown_clusters
 
 # A whole corpus has larger families of copies than a window, and no reader waits for a single item.
 BUCKET_LIMIT = 1024
@@ -161,6 +166,7 @@ def find_pairs(
     force: bool = True,
     progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
+    report: PairsReport | None = None,
 ) -> PairsResult:
     """Find the near-duplicates among the inputs: files, directories of them, pipes, or "-" for standard input.
 
@@ -171,15 +177,20 @@ def find_pairs(
     memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
     newest ones (it replaces the settings' limit, which is for the stream). file_format: overrides what the names of the
     inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are
-    beside the pairs, or in the system's directory if these go to a stream. Raises InputError, ConfigError, UsageError,
+    beside the pairs, or in the system's directory if these go to a stream. report: makes a page of clusters, for which
+    the inputs are read twice. Raises InputError, ConfigError, UsageError,
     and BrokenPipeError if an output has no reader any more.
     """
     started = time.monotonic()
     names, scheme = files_of(inputs), Scheme(settings.fingerprint)
-    chosen = requested_keep(keep, drop_new, clusters, scheme)
-    targets = checked_outputs(names, {"--output": (pairs, LINE_FORMATS), "--clusters": (clusters, LINE_FORMATS)})
+    chosen = requested_keep(keep, drop_new, clusters, scheme, report)
+    wanted = {"--output": (pairs, LINE_FORMATS), "--clusters": (clusters, LINE_FORMATS)}
+    targets = checked_outputs(names, {**wanted, "--report": (report.path if report else None, ())})
+    if report:
+        check_files(names)
     if not force:
         check_free(targets)
+    for_report = targets.pop("--report", None)
     to = targets["--output"]
     temporary = Path(tempfile.gettempdir()) if to.is_stream else to.path.parent
     threads = threads or os.cpu_count() or 1
@@ -188,11 +199,14 @@ def find_pairs(
     bad = 0
     with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
         make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
-        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, query=settings.item.query)
+        lines = partial(
+            LineReader, names, file_format, most=settings.worker.max_record_bytes, query=settings.item.query
+        )
+        reader = lines()
         make.notes = reader.notes
         bytes_total = reader.bytes_total
 
-        def report(lines: list[BadLine]) -> None:
+        def count_bad(lines: list[BadLine]) -> None:
             nonlocal bad
             bad += len(lines)
             for line in lines:
@@ -204,7 +218,7 @@ def find_pairs(
             return files.enter_context(tempfile.TemporaryFile(dir=temporary))
 
         columns, codes, near, verified = (Growing(new_file) for _ in range(4))
-        corpus = read_corpus(reader, make, executor, ahead, max(1, share // 4), columns, scheme, report)
+        corpus = read_corpus(reader, make, executor, ahead, max(1, share // 4), columns, scheme, count_bad)
         if corpus.size >= 2**32:
             raise InputError(f"{corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
@@ -233,40 +247,55 @@ def find_pairs(
 
         pages = near.mapped()
         boilerplate = None if rule.is_plain else learn(corpus, pages["codes"][pages["is_copy"]], memory)
-        ranges = list(row_ranges([pages["codes"]], corpus.size, max(1, share // (_BYTES_PER_ARTICLE + exact_bytes))))
-        compare = partial(article_pairs, corpus, rule, boilerplate)
-        for (end, _), some in zip(
-            ranges, map_in_order(executor, compare, (one for _, one in ranges), ahead), strict=True
-        ):
+        per_range = max(1, share // (_BYTES_PER_ARTICLE + exact_bytes))
+
+        def compare(codes: Codes) -> Iterator[tuple[int, Arrays]]:
+            """The rows done, and these pairs as articles, by ranges of rows."""
+            ranges = list(row_ranges([codes], corpus.size, per_range))
+            task = partial(article_pairs, corpus, rule, boilerplate)
+            found = map_in_order(executor, task, (one for _, one in ranges), ahead)
+            return zip((end for end, _ in ranges), found, strict=True)
+
+        for end, some in compare(pages["codes"]):
             verified.append(some)
             progress(PairsProgress(PairsStep.ARTICLE, end, corpus.size))
-        pairs_found = _chunks(verified)
-        grouped, absent = _clustered(corpus, pairs_found, chosen, scheme)
 
+        def found_of(codes: Codes) -> NDArray[np.void]:
+            return np.concatenate([np.empty(0, FOUND), *(some["found"] for _, some in compare(codes))])
+
+        articles = _chunks(verified)
+        grouped, absent = _clustered(corpus, articles, chosen, scheme, found_of)
+        pairs_found, sizes = [of_one_article(chunk) for chunk in articles], grouped.sizes
         with ExitStack() as stack:
             # The pairs are published last: once they are there, everything is.
             outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
             if clusters is not None:
                 _write_clusters(outputs[0], corpus, grouped, drop_new)
+            if report and for_report:
+                page = stack.enter_context(Output(for_report, in_place=False))
+                shown = shown_clusters(corpus, grouped, lines(), Decoder(settings.item))
+                page.write_whole(report.html(shown, sizes[sizes > 1].tolist(), int(grouped.is_new.sum())))
             _write_pairs(outputs[-1], corpus, pairs_found)
         largest, doubtful = _largest(corpus, grouped), _doubtful(corpus, grouped)
-    sizes = grouped.sizes
     of_clusters = int(np.count_nonzero(sizes > 1)), int(sizes[sizes > 1].sum()), int(grouped.is_new.sum())
     count = sum(len(chunk[0]) for chunk in pairs_found)
     counts = corpus.size, bad, count, *of_clusters, compared, hot, left_out
     return PairsResult(*counts, time.monotonic() - started, make.summary(), absent, largest, doubtful)
 
 
-def requested_keep(keep: str | None, drop_new: bool, clusters: object, scheme: Scheme) -> Keep:
+def requested_keep(
+    keep: str | None, drop_new: bool, clusters: object, scheme: Scheme, report: PairsReport | None = None
+) -> Keep:
     """Parse `keep`. Raises UsageError if an option would have no effect, or if the scheme does not allow it."""
-    for option, is_given in (("--keep", keep is not None), ("--drop-new", drop_new)):
-        if is_given and clusters is None:
-            raise UsageError(f"{option} says what the rows of --clusters keep; give --clusters FILE, too")
+    if keep is not None and clusters is None and report is None:
+        raise UsageError("--keep says what the rows of --clusters keep; give --clusters FILE, too (or --report FILE)")
+    if drop_new and clusters is None:
+        raise UsageError("--drop-new says what the rows of --clusters keep; give --clusters FILE, too")
     return parse_keep(keep or "earliest", scheme)
 
 
 def _chunks(verified: Growing) -> list[Chunk]:
-    """The pairs, in chunks of rows of an output."""
+    """All near pairs, in chunks of rows of an output."""
     arrays = verified.mapped()
     if not arrays:
         return []
@@ -287,11 +316,14 @@ def _parts(size: int) -> list[NDArray[np.int64]]:
     return np.split(np.arange(size), range(OUTPUT_ROWS, size, OUTPUT_ROWS))
 
 
-def _clustered(corpus: Corpus, chunks: Sequence[Chunk], keep: Keep, scheme: Scheme) -> tuple[Clusters, tuple[str, ...]]:
+def _clustered(
+    corpus: Corpus, chunks: Sequence[Chunk], keep: Keep, scheme: Scheme, compare: Callable[[Codes], NDArray[np.void]]
+) -> tuple[Clusters, tuple[str, ...]]:
     """The clusters, and the sources of `keep` that no item has."""
     merits = [keep.merits(corpus.signatures(rows), rows, scheme) for rows in _parts(corpus.size)]
     joined = {name: np.concatenate([some[name] for some in merits]) for name in merits[0]}
-    return clusters_of(chunks, joined), keep.absent(set(np.unique(joined["rank"]).tolist()) if keep.sources else set())
+    absent = keep.absent(set(np.unique(joined["rank"]).tolist()) if keep.sources else set())
+    return clusters_of(chunks, joined, compare), absent
 
 
 def _largest(corpus: Corpus, clusters: Clusters) -> list[Large]:

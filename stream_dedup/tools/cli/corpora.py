@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stream_dedup.tools.batch.corpus import BadLine
     from stream_dedup.tools.batch.filter import FilterProgress, FilterResult
     from stream_dedup.tools.batch.pairs import PairsProgress, PairsResult
+    from stream_dedup.tools.batch.shown import PairsReport
 
 # -- filter ----------------------------------------------------------------------------------------------
 
@@ -73,8 +74,7 @@ def filter_command(
 
     settings = common.settings_of(config)
     console = shared.result_console(output, duplicates, verdicts, report)
-    others = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
-    page = shared.report_of(settings, report, ("standard input" if inputs[0] == "-" else inputs[0]) + others)
+    page = shared.report_of(settings, report, shared.inputs_named(inputs))
     with shared.exit_on_broken_pipe():
         with progress_bars() as bars:
 
@@ -168,6 +168,10 @@ def pairs_command(
         bool,
         option("Also drop what has something new beside the item that represents it. Without it such items stay."),
     ] = False,
+    report: Annotated[
+        Path | None,
+        option("A page for a browser (HTML): clusters, each item beside the one that is kept, those with news first."),
+    ] = None,
     memory: Annotated[
         str | None,
         option(
@@ -209,8 +213,8 @@ def pairs_command(
     memory_bytes = None if memory is None else shared.parse_size(memory)
     if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
-    _check_engine(engine, master, memory, threads)
-    console = shared.result_console(output, clusters)
+    _check_engine(engine, master, memory, threads, report)
+    console = shared.result_console(output, clusters, report)
     with shared.exit_on_broken_pipe():
         arguments: dict[str, Any] = {
             "inputs": inputs, "pairs": output, "clusters": clusters, "settings": settings, "keep": keep,
@@ -228,7 +232,7 @@ def pairs_command(
 
                 result = find_pairs(
                     **arguments, memory=memory_bytes or DEFAULT_MEMORY, threads=threads, progress=show,
-                    bad_line=_bad_lines(bars),
+                    bad_line=_bad_lines(bars), report=_cluster_report(settings, report, inputs),
                 )  # fmt: skip
         for name in result.absent_sources:
             common.warn(f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources")
@@ -236,11 +240,15 @@ def pairs_command(
             _print_json(console, result)
         else:
             _print_pairs(console, result, output, clusters, drop_new)
+            if report is not None:
+                console.print(f"the report in {shared.display_name(report)}", soft_wrap=True)
     if result.bad and not result.items:
         raise typer.Exit(1)
 
 
-def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
+def _check_engine(
+    engine: Engine, master: str | None, memory: str | None, threads: int | None, report: Path | None
+) -> None:
     """Raise UsageError for options of the other engine, or that come too late."""
     on_spark = engine is Engine.SPARK
     is_local = (master or "").startswith("local")
@@ -249,6 +257,7 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
     common.refuse(
         (master is not None and not on_spark, "--master is for --engine spark"),
         (threads is not None and on_spark, threads_of_spark),
+        (report is not None and on_spark, "--report is for --engine local; Spark writes the rows of --clusters"),
         (memory is not None and on_spark and not is_local, cluster),
     )
     if memory is not None and on_spark:
@@ -257,6 +266,17 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
         if is_submitted():
             text = "spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory"
             raise UsageError(text)
+
+
+def _cluster_report(settings: Settings, report: Path | None, inputs: list[str]) -> PairsReport | None:
+    """What makes the page of --report, if one is wanted."""
+    if report is None:
+        return None
+    from stream_dedup.inputs.packing import files_of
+    from stream_dedup.tools.cluster_report import ClusterReport
+
+    names = files_of(inputs)
+    return ClusterReport(settings, report, shared.inputs_named(inputs), lambda number, line: f"{names[number]}:{line}")
 
 
 def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> PairsResult:

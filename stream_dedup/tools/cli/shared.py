@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from stream_dedup.cli.common import CleanConsole, option, print_notes, print_reasons, print_rows, refuse, warn
-from stream_dedup.phrases import public_url
+from stream_dedup.phrases import counted, public_url
 
 if TYPE_CHECKING:
     from stream_dedup.news.summary import Summary
@@ -94,6 +94,12 @@ def report_of(settings: Settings, report: Path | None, topic: str) -> Report | N
     from stream_dedup.tools.report import Report
 
     return Report(settings, report, topic)
+
+
+def inputs_named(inputs: list[str]) -> str:
+    """Name inputs in the heading of a report."""
+    more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
+    return ("standard input" if inputs[0] == "-" else inputs[0]) + more
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
 # What the features of one source mean where the sources differ.
-_ELSEWHERE = {name: "two sources" for name, meaning in (MEANINGS | KINSHIP).items() if meaning.startswith("one source")}
+_ELSEWHERE = {"same_source": "two sources", "series": "no series of one source"}
 
 
 @dataclass(frozen=True, slots=True)

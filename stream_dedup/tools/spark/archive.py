@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pyarrow import table
 from pydantic import SecretStr
 from pyspark import StorageLevel
@@ -35,7 +36,7 @@ from stream_dedup.tools.batch.clusters import (
     large,
     parse_keep,
 )
-from stream_dedup.tools.batch.pair_search import codes_of
+from stream_dedup.tools.batch.pair_search import Codes, codes_of, rows_of
 from stream_dedup.tools.batch.pairs import BUCKET_LIMIT, PAIR_COLUMNS, Counts
 from stream_dedup.tools.spark import tasks
 from stream_dedup.tools.spark.tasks import BLOCK, FILE, INPUT, PLACE, ROW, Places
@@ -90,7 +91,7 @@ class Archive:
 
     def pairs(self) -> DataFrame:
         """The near-duplicate pairs, with the columns and values of `find_pairs`, ordered by their rows."""
-        return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
+        return self._articles.where("is_pair").orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
     def clusters(self, keep: str = "earliest", *, drop_new: bool = False) -> DataFrame:
         """The cluster of each item, in the order of the items, with the columns and values of `find_pairs`."""
@@ -167,7 +168,7 @@ class Archive:
         )
         clusters, clustered, new = of_clusters.first() or (0, 0, 0)
         items, bad = self._items.count(), self._lines.count() - self._items.count()
-        compared, pairs = self._candidates.count(), self._pairs.count()
+        compared, pairs = self._candidates.count(), self._articles.where("is_pair").count()
         return Counts(items, bad, pairs, clusters, clustered, new, compared, hot, left_out)
 
     def bad_examples(self) -> list[str]:
@@ -240,23 +241,32 @@ class Archive:
         return np.sort(often["hash"].to_numpy().astype(np.uint32))
 
     @cached_property
-    def _pairs(self) -> DataFrame:
+    def _articles(self) -> DataFrame:
         """Step 6: compare articles."""
+        return _fixed(self._compared(self._near.select("later", "earlier")))
+
+    def _compared(self, pairs: DataFrame) -> DataFrame:
         columns = ("id", *tasks.PAGE) if self._passages is None else ("id", *tasks.PAGE, *tasks.TEXT)
-        work = self._with_items(self._near.select("later", "earlier"), *columns)
-        return _fixed(_mapped(work, partial(tasks.article_pairs, self._settings, self._passages), tasks.PAIR_TYPES))
+        task = partial(tasks.article_pairs, self._settings, self._passages)
+        return _mapped(self._with_items(pairs, *columns), task, tasks.PAIR_TYPES)
 
     def _clustered(self, keep: str) -> DataFrame:
         """Step 7: find the clusters (`CLUSTER_TYPES`): the items in clusters of two or more."""
         if keep not in self._clusters:
-            pairs = self._pairs.select("b_row", "a_row", "found").toArrow()
+            pairs = self._articles.select("b_row", "a_row", "found").toArrow()
             ends = pairs["b_row"].to_numpy(), pairs["a_row"].to_numpy()
             rows, places = np.unique(np.concatenate(ends), return_inverse=True)
             ours = self._df.sparkSession.createDataFrame(table({"row": rows}))
             merits = self._merits(self._keep(keep)).join(ours, "row", "left_semi").orderBy("row").toArrow()
             codes = codes_of(places[: len(ends[0])], places[len(ends[0]) :])
             chunks = [(codes, tasks.found_of(pairs["found"]))]
-            found = clusters_of(chunks, {name: merits[name].to_numpy() for name in MERITS})
+
+            def compare(codes: Codes) -> NDArray[np.void]:
+                later, earlier = (rows[places] for places in rows_of(codes))
+                unmet = self._df.sparkSession.createDataFrame(table({"later": later, "earlier": earlier}))
+                return tasks.found_of(self._compared(unmet).orderBy("b_row", "a_row").toArrow()["found"])
+
+            found = clusters_of(chunks, {name: merits[name].to_numpy() for name in MERITS}, compare)
             is_in = found.sizes[found.representatives] > 1
             columns = rows, rows[found.representatives], rows[found.firsts], found.is_new
             data = dict(zip(tasks.CLUSTER_TYPES, (one[is_in] for one in columns), strict=True))

@@ -12,7 +12,7 @@
    compared as pages.
 4. Each article names its passages once; those of three articles are boilerplate, which the driver sends to all tasks.
 5. The near pairs meet the texts of their items (8 KB each), and are compared as articles.
-6. The driver has 24 bytes of each pair and the merits of its items, and finds the clusters (tools/batch/clusters.py).
+6. The driver has 40 bytes of each near pair and the merits of its items: it finds the clusters (tools/batch/clusters.py).
 
 Comparing is the work of tools/batch/articles.py in both engines.
 """
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.rule import SAME_ARTICLE, thresholds
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
@@ -76,7 +76,7 @@ NEAR_TYPES = {
 PASSAGE_TYPES = {"hash": "bigint"}
 PAIR_TYPES = {
     "b_row": "bigint", "a_row": "bigint", "a": "string", "b": "string", "stage": "string", "body": "double",
-    "containment": "double", "headline": "double", "distance": "int", "found": "binary",
+    "containment": "double", "headline": "double", "distance": "int", "is_pair": "boolean", "found": "binary",
 }  # fmt: skip
 CLUSTER_TYPES = {"row": "bigint", "kept": "bigint", "first": "bigint", "new": "boolean"}
 ITSELF = -1
@@ -328,7 +328,7 @@ def list_passages(record_batches: Iterable[Any]) -> Iterator[Any]:
 def article_pairs(
     settings: Settings, passages: NDArray[np.uint32] | None, record_batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """The pairs that are one article. passages: that recur; None: pages are compared."""
+    """Near pairs as articles. passages: that recur; None: pages are compared."""
     scheme = Scheme(settings.fingerprint)
     rule = thresholds(settings.decision, has_words=not scheme.layout)
     boilerplate = None if passages is None else boilerplate_of(passages)
@@ -336,12 +336,12 @@ def article_pairs(
         later, earlier = _numbered(table)
         prints = _prints(table, scheme, boilerplate is not None)
         corrects = None if boilerplate is None else np.ascontiguousarray(_headlines(table)["corrects"])
-        is_pair, found = compare_articles(prints, later, earlier, rule, boilerplate, corrects)
-        later, earlier = later[is_pair], earlier[is_pair]
+        found = compare_articles(prints, later, earlier, rule, boilerplate, corrects)
         ids, rows = table["id"], table["later"].to_numpy()[earlier]
         columns: dict[str, Any] = {"b_row": rows, "a_row": table["earlier"].to_numpy()[earlier]}
         columns |= pair_rows(found, ids.take(earlier).to_pylist(), ids.take(later).to_pylist())
-        yield record_batch(columns | {"found": [one.tobytes() for one in found]}, PAIR_TYPES)
+        columns |= {"is_pair": found["score"] >= SAME_ARTICLE, "found": [one.tobytes() for one in found]}
+        yield record_batch(columns, PAIR_TYPES)
 
 
 def found_of(column: Any) -> NDArray[np.void]:

@@ -1,15 +1,22 @@
 """A cluster is one article: its members are like the item that is kept, and nothing new is dropped."""
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stream_dedup.errors import UsageError
 from stream_dedup.settings import Settings
+from stream_dedup.tools.batch.articles import FOUND
+from stream_dedup.tools.batch.clusters import MERITS, clusters_of
+from stream_dedup.tools.batch.pair_search import codes_of
 from stream_dedup.tools.batch.pairs import PairsResult, find_pairs
+from stream_dedup.tools.batch.shown import LARGEST, WITH_NEW, ShownCluster
 from tests.tools.batch.feed import feed, line, prose, rows, write
 from tests.tools.batch.test_pairs import one_site
 
@@ -55,6 +62,52 @@ def test_a_form_of_the_site_joins_no_articles(tmp_path: Path) -> None:
     assert {group for group in groups(found) if len(group) > 1} == {frozenset(("p0", "copy"))}
 
 
+def test_versions_of_a_story_are_one_cluster_although_its_ends_are_less_alike(tmp_path: Path) -> None:
+    """A story that grows and sheds its old end: the first version is a pair of the second, not of the last."""
+    parts = [sentences(n, 4) for n in range(7)]
+    lines = [line(f"v{n}", prose(-1, 8), " ".join(parts[n : n + 5]), n) for n in range(3)]
+    result, found = clustered(tmp_path, lines)
+    assert groups(found) == {frozenset(("v0", "v1", "v2"))}
+    assert result.clusters == 1
+
+
+def found_of(*scores: float, joins: bool = True) -> NDArray[np.void]:
+    """FOUND of pairs with these scores."""
+    found = np.zeros(len(scores), FOUND)
+    found["score"], found["later_joins"], found["earlier_joins"] = scores, joins, joins
+    return found
+
+
+def representatives(pairs: dict[tuple[int, int], float], size: int, met: bool = True) -> list[int]:
+    """The representatives of items 0, 1, ..., the best first, given the scores of (later, earlier) pairs.
+
+    met: whether a representative is recognised in items that were not near it.
+    """
+    merits = {name: np.arange(size) for name in MERITS}
+    ends = np.array(sorted(pairs)).T
+    chunk = codes_of(ends[0], ends[1]), found_of(*(pairs[pair] for pair in sorted(pairs)))
+    found = clusters_of([chunk], merits, lambda codes: found_of(*[0.0] * len(codes), joins=met))
+    return [int(row) for row in found.representatives]
+
+
+def test_a_chain_of_pairs_is_no_cluster() -> None:
+    chain = {(n, n - 1): 0.6 for n in range(1, 5)}
+    assert representatives(chain, 5) == [0, 0, 2, 2, 4]
+
+
+def test_sure_pairs_join_what_is_not_near_if_the_representative_is_recognised_there() -> None:
+    sure = {(1, 0): 5.0, (2, 1): 4.0}
+    assert representatives(sure, 3) == [0, 0, 0]
+    assert representatives(sure, 3, met=False) == [0, 0, 2]
+
+
+def test_one_doubtful_pair_does_not_part_a_cluster_and_one_sure_pair_does_not_make_it() -> None:
+    alike = {(1, 0): 2.0, (2, 0): 2.0, (2, 1): 2.0, (3, 0): -0.5, (3, 1): 1.0, (3, 2): 1.0}
+    assert representatives(alike, 4) == [0, 0, 0, 0]
+    unlike = alike | {(3, 0): -2.0, (3, 1): -2.0, (3, 2): 1.5}
+    assert representatives(unlike, 4) == [0, 0, 0, 3]
+
+
 def test_what_has_something_new_stays_unless_it_may_be_dropped(tmp_path: Path) -> None:
     title, text = prose(-1, 8), sentences(1)
     lines = [
@@ -71,6 +124,43 @@ def test_what_has_something_new_stays_unless_it_may_be_dropped(tmp_path: Path) -
     assert [row["id"] for row in dropped if row["keep"]] == ["first"]
     _, longest = clustered(tmp_path, lines, keep="longest")
     assert [(row["id"], row["new"]) for row in longest if row["keep"]] == [("fuller", False)]
+
+
+class Seen:
+    """A report that retains what it is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def html(self, clusters: Sequence[ShownCluster], sizes: Sequence[int], new: int) -> str:
+        self.clusters, self.sizes, self.new = clusters, sizes, new
+        return "the page"
+
+
+def test_a_report_gets_whole_texts_those_with_something_new_first(tmp_path: Path) -> None:
+    title, text = prose(-1, 8), sentences(1)
+    two = [line("p1", prose(-2, 8), sentences(3), 0), line("p2", prose(-2, 8), sentences(3), 1)]
+    more = [
+        line("first", title, text, 2),
+        line("copy", title, text, 3),
+        line("fuller", title, f"{text} {sentences(2, 3)}", 4),
+    ]
+    seen = Seen(tmp_path / "report.html")
+    clustered(tmp_path, [*two, *more, line("alone", prose(-9, 8), sentences(9), 5)], report=seen)
+    assert seen.path.read_text() == "the page"
+    assert [
+        (one.why, one.items, one.kept.id, [(item.id, new) for item, new in one.others]) for one in seen.clusters
+    ] == [
+        (WITH_NEW, 3, "first", [("fuller", True), ("copy", False)]),
+        (LARGEST, 2, "p1", [("p2", False)]),
+    ]
+    assert seen.clusters[0].kept.text == text
+    assert (sorted(seen.sizes), seen.new) == ([2, 3], 1)
+
+
+def test_a_report_needs_inputs_that_can_be_read_twice(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="reads the inputs twice, and - is no file"):
+        find_pairs(["-"], tmp_path / "p.jsonl", None, settings=Settings(), report=Seen(tmp_path / "report.html"))
 
 
 def test_dropping_needs_rows_that_say_so(tmp_path: Path) -> None:
