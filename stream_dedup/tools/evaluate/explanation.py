@@ -27,7 +27,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
 # What the features of one source mean where the sources differ.
-_ELSEWHERE = {"same_source": "two sources", "series": "no series of one source"}
+_ELSEWHERE = {"same_source": "two sources", "series": "two sources, so no series"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@
    compared as pages.
 4. Each article names its passages once; those of three articles are boilerplate, which the driver sends to all tasks.
 5. The near pairs meet the texts of their items (8 KB each), and are compared as articles.
-6. The driver has 40 bytes of each near pair and the merits of its items: it finds the clusters (tools/batch/clusters.py).
+6. The driver has 40 bytes of each near pair and the merits of its items, and finds clusters (tools/batch/clusters.py).
 
 Comparing is the work of tools/batch/articles.py in both engines.
 """

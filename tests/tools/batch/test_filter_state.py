@@ -92,7 +92,7 @@ def test_standard_input_is_always_another_run(run: Run, state: Path, monkeypatch
 def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
     run(write(tmp_path / "1", feed(20)), state=state)
     with pytest.raises(SchemeMismatch, match=r"journal: .*\[fingerprint\]") as refused:
-        run(write(tmp_path / "2", feed(20, 2)), state=state, fingerprint={"seed": 2})
+        run(write(tmp_path / "2", feed(20, 2)), state=state, fingerprint={"anchors": 15})
     assert "name another directory with --state" in str(refused.value)
     assert "migrate" not in str(refused.value), "that is for topics"
 

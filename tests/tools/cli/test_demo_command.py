@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.cli.main import app
-from stream_dedup.errors import ConfigError, StreamError
+from stream_dedup.errors import ConfigError
 from stream_dedup.tools.cli.demo import _report
 from stream_dedup.tools.demo.run import DemoResult
 
@@ -25,8 +25,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_package_is_said_before_anything_starts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     error = CliRunner().invoke(app, ["demo", "--once"]).exception
-    assert isinstance(error, StreamError)
-    assert f"needs the package {package}" in str(error)
+    assert isinstance(error, ConfigError)
+    assert f"needs {package}: " in str(error)
 
 
 def test_wrong_settings_are_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from queue import Queue
 
 import pytest
 
-from stream_dedup.errors import StreamError
+from stream_dedup.errors import ConfigError, StreamError
 from stream_dedup.tools.demo import jars
 from stream_dedup.tools.demo.jars import default_cache_dir, locked, ready_runtime
 from tests.broker import EmbeddedKafka
@@ -134,5 +134,5 @@ def test_a_jar_that_is_not_kafka_s_is_refused_from_a_mirror_and_from_the_cache(
 
 def test_a_missing_package_is_reported_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jgo", None)
-    with pytest.raises(StreamError, match=r"needs the package jgo.*pip install .*\[embedded\]"):
+    with pytest.raises(ConfigError, match=r"needs jgo: .*pip install .*\[embedded\]"):
         ready_runtime(tmp_path, print)
