@@ -208,7 +208,6 @@ class TaskProducer:
             accumulator._batches[place].append(sent)
             accumulator._incomplete.add(sent)
         self._sent.append(batch)
-        producer._sender.wakeup()
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         """Add the input offsets to the transaction, under a membership of the group (P4)."""

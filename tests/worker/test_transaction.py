@@ -36,7 +36,7 @@ class FakeClient:
         self.hold = threading.Event()
         self.answers: list[Exception | None] = []
         self.stopped = False
-        self._sender = SimpleNamespace(force_close=lambda: setattr(self, "stopped", True), wakeup=self._answer)
+        self._sender = SimpleNamespace(force_close=lambda: setattr(self, "stopped", True))
         self._transaction_manager = SimpleNamespace(maybe_add_partition_to_transaction=lambda _: self._record("send"))
         self._accumulator = RecordAccumulator(batch_size=1000, compression_attrs=0)
 
@@ -72,6 +72,7 @@ class FakeClient:
 
     def flush(self, timeout: float) -> None:
         self._record("flush")
+        self._answer()
 
     def commit_transaction(self) -> None:
         self._record("commit")
