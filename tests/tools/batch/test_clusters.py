@@ -90,6 +90,16 @@ def representatives(pairs: dict[tuple[int, int], float], size: int, met: bool = 
     return [int(row) for row in found.representatives]
 
 
+def test_a_copy_under_a_headline_of_other_words_stays_unless_it_may_be_dropped(tmp_path: Path) -> None:
+    text = sentences(1)
+    lines = [line("first", prose(-1, 8), text, 0), line("other", prose(-2, 8), f"{text} Read more.", 1)]
+    result, found = clustered(tmp_path, lines)
+    assert groups(found) == {frozenset(("first", "other"))}
+    assert ([row["keep"] for row in found], result.doubtful) == ([True, True], [(prose(-2, 8), prose(-1, 8))])
+    _, dropped = clustered(tmp_path, lines, drop_new=True)
+    assert [row["keep"] for row in dropped] == [True, False]
+
+
 def test_a_chain_of_pairs_is_no_cluster() -> None:
     chain = {(n, n - 1): 0.6 for n in range(1, 5)}
     assert representatives(chain, 5) == [0, 0, 2, 2, 4]
