@@ -494,6 +494,8 @@ bool diff_with(diff *work, const view *known);
  * or has a partner of it. */
 enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
 const uint8_t *states_of(const diff *work);
+/* Whether the new headline has a word or figure that the known item has nowhere. */
+bool has_new_headline(const diff *work);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 
@@ -659,11 +661,15 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
 
 enum { MOST_NUMBERS = 4 };
 
-/* What is new in a text, for people: see `MostNew` in additions.py. */
+/* What is new in a text, for people: MOST_NEW in additions.py says what each field means. */
 typedef struct most_new {
-    int64_t tokens, begin, end, number_count, is_headline_new;
-    int64_t numbers[MOST_NUMBERS];
+    int32_t tokens, begin, end, first, last, number_count, numbers[MOST_NUMBERS];
+    bool is_headline_new;
 } most_new;
+
+/* Find it beside a known item, whose filters are these. diff: with it, or NULL. */
+void find_most_new(most_new *found, const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
+                   const diff *diff);
 
 /* Estimated from two filters, distinct words: of the known item that the new one lacks; of the new one that the known
  * one lacks; and of the one with fewer. */
@@ -685,6 +691,9 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
  * pairs[k].apart. */
 void measure(workspace *room, similarity *pairs, const news *news, int64_t item, const view *own, const view *known,
              int64_t count);
+/* Find what is new of the item that was measured last, beside one of the known items, whose pair is this. */
+void describe(workspace *room, const similarity *pair, const news *news, int64_t item, const view *known,
+              most_new *found);
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
@@ -875,6 +884,7 @@ typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, 
 typedef struct outcome {
     int64_t row, row_number;
     similarity similar;
+    most_new adds;
     float logit;
     int32_t candidates;
     uint8_t finding;

@@ -195,6 +195,12 @@ bool diff_with(diff *work, const view *known) {
 
 const uint8_t *states_of(const diff *work) { return work->states + work->own_headline; }
 
+bool has_new_headline(const diff *work) {
+    bool is_new = false;
+    for (int64_t k = 0; k < work->own_headline; k++) is_new |= !has_bit(work->known_words, word_of(work->own[k]));
+    return is_new;
+}
+
 /* Whether a code stands in the new headline, and not in the known one. */
 static bool is_of_new_headline(const diff *work, uint16_t code) {
     bool is_in_own = false, is_in_known = false;

@@ -350,33 +350,53 @@ void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *h
 
 /* ---- for people ---- */
 
-/* Look in the text of an item for what a known item lacks, whose filters these are. */
-CORE_API int64_t find_most_new(const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
-                               most_new *found) {
-    largest sizes = {0, 0, 0, 0};
-    if (!fits(texts, item, &sizes)) return CORE_BAD_SIZE;
-    text_bounds text = bounds_of(texts, item);
-    int64_t at = text.token, sentence = text.token, most = 0, new = 0;
-    *found = (most_new){0};
-    for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
-        for (; at < one->end; at++) new += texts->words[at] < NO_WORD && !has_bit(filter, texts->words[at]);
-        if (!one->is_last) continue;
-        if (one->is_prose && new > most) {
-            most = new;
-            found->begin = sentence - text.token;
-            found->end = at - text.token;
-        }
-        sentence = at;
-        new = 0;
-    }
-    found->tokens = at - text.token;
+/* Words that are shown on each side of those that stand in the place of others. */
+enum { BESIDE = 6 };
+/* Sentences come before menus, however long these are. */
+enum { SENTENCES_FIRST = 1 << 30 };
+
+/* Take the figures that the known item has nowhere, and whether the headline says something that it has nowhere. */
+static void find_unknown(most_new *found, const texts *texts, int64_t item, int64_t start, const uint8_t *filter,
+                         uint64_t figures, const diff *diff) {
     int64_t last = texts->lasts[2 * item + 1];
-    for (int64_t k = texts->firsts[2 * item + 1]; k < last && found->number_count < MOST_NUMBERS; k++)
-        if (!has_number(filter, figures, texts->numbers[k].value))
-            found->numbers[found->number_count++] = texts->numbers[k].token - text.token;
-    for (int k = 0; k < HEADLINE_FEATURES; k++) {
+    for (int64_t k = texts->firsts[2 * item + 1]; k < last && found->number_count < MOST_NUMBERS; k++) {
+        int64_t token = texts->numbers[k].token - start;
+        bool is_known = diff ? states_of(diff)[token] != HAS_NONE : has_number(filter, figures, texts->numbers[k].value);
+        if (!is_known) found->numbers[found->number_count++] = (int32_t)token;
+    }
+    found->is_headline_new = diff && has_new_headline(diff);
+    for (int k = 0; k < HEADLINE_FEATURES && !diff; k++) {
         uint32_t hash = texts->headline_words[item * HEADLINE_FEATURES + k];
         found->is_headline_new |= hash && !has_word(filter, hash);
     }
-    return found->number_count;
+}
+
+void find_most_new(most_new *found, const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
+                   const diff *diff) {
+    text_bounds text = bounds_of(texts, item);
+    const uint8_t *states = diff ? states_of(diff) : NULL;
+    int64_t at = 0, begin = 0, new = 0, first = 0, last = 0, most = 0;
+    *found = (most_new){0};
+    for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
+        for (; at < one->end - text.token; at++) {
+            uint16_t word = texts->words[text.token + at];
+            if (states ? states[at] == IS_MATCHED : word == NO_WORD || has_bit(filter, word)) continue;
+            if (!new++) first = at;
+            last = at + 1;
+        }
+        if (!one->is_last) continue;
+        int64_t rank = new && (one->is_prose || one->is_marked) ? SENTENCES_FIRST + new : new;
+        if (rank > most) {
+            bool is_replaced = states && 2 * new < at - begin;
+            most = rank;
+            found->begin = (int32_t)(is_replaced ? max_i64(first - BESIDE, begin) : begin);
+            found->end = (int32_t)(is_replaced ? min_i64(last + BESIDE, at) : at);
+            found->first = is_replaced ? (int32_t)first : 0;
+            found->last = is_replaced ? (int32_t)last : 0;
+        }
+        begin = at;
+        new = 0;
+    }
+    found->tokens = (int32_t)at;
+    find_unknown(found, texts, item, text.token, filter, figures, diff);
 }

@@ -451,7 +451,8 @@ class Stream:
             reason = "the same article with something new; policy.updates = drop"
         if rule_of_source == "pass" and not forward:
             stage, forward, reason = Stage.POLICY, True, REASONS["pass"]
-        adds = additions(item, new, known.print) if kind is Kind.UPDATE and not self.scheme.layout else None
+        is_update = kind is Kind.UPDATE and not self.scheme.layout
+        adds = additions(item, new, known.print, not np.isnan(s.matched)) if is_update else None
         original, nearest = self._original(known), None
         if kind is Kind.UNIQUE:
             original, nearest = None, original
