@@ -478,11 +478,11 @@ typedef struct differences {
     int64_t fresh, inserted;    /* without a partner, in new sentences of prose; in those between known ones */
     int64_t altered, facts;     /* in known sentences: words in the place of others; figures, negations */
     int64_t of_headline;        /* of these, those of the new headline alone */
-    int64_t brief, between;     /* in short sentences, in lines without a mark, between known ones */
-    int64_t behind;             /* in both, behind the last known one */
+    int64_t brief;              /* in short sentences behind known ones, and in rows of a list */
+    int64_t told;               /* words of the new headline in that new sentence which says most of them */
     int64_t lead, rest, said;   /* without a partner, in the first sentence of prose and behind it; see `words_said` */
-    int64_t waiting, new_since; /* scratch: new words of a short sentence, of prose, until the next one is known */
-    bool has_lead, has_known, is_behind_known, is_brief;
+    int64_t new_since, row_figures; /* scratch: new words of prose until the next known sentence; of a known line before */
+    bool has_lead, has_known, is_behind_known;
 } differences;
 
 diff *take_diff(arena *scratch);
@@ -597,7 +597,7 @@ typedef struct similarity {
     float headline_gains, headline_figures, headline_losses, spread;
     float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
     float matched, fresh, inserted, altered, facts, altered_headline;
-    float brief, between, behind, lead, said, unmatched, rest;
+    float brief, told, lead, said, unmatched, rest;
     uint32_t smaller_size;
     bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;

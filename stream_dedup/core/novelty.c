@@ -73,15 +73,13 @@ static text_bounds bounds_of(const texts *texts, int64_t item) {
     return (text_bounds){first, last, first ? texts->passages[first - 1].end : 0};
 }
 
-/* Find out which passages of the item recur, in its prose or in the rest. */
-static void recognise(const news *news, int64_t item, text_bounds text, bool of_prose, bool *recurs) {
+/* Find out which passages of the item recur. */
+static void recognise(const news *news, int64_t item, text_bounds text, bool *recurs) {
     const passage *passages = news->texts.passages;
     /* The table exceeds the cache: reading all buckets ahead makes the cache misses overlap. */
+    for (int64_t p = text.first; p < text.last; p++) touch_boilerplate(&news->boilerplate, passages[p].hash);
     for (int64_t p = text.first; p < text.last; p++)
-        if (passages[p].is_prose == of_prose) touch_boilerplate(&news->boilerplate, passages[p].hash);
-    for (int64_t p = text.first; p < text.last; p++)
-        if (passages[p].is_prose == of_prose)
-            recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
+        recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
 }
 
 /* Take the figures of the item, each once, those of prose first. */
@@ -143,7 +141,7 @@ static int64_t take_passages(article *article, const texts *texts, text_bounds t
 void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact) {
     const texts *texts = &news->texts;
     text_bounds text = bounds_of(texts, item);
-    recognise(news, item, text, true, article->recurs);
+    recognise(news, item, text, article->recurs);
     int64_t start = text.token;
     article->length = article->place_count = article->sentence_count = 0;
     for (int64_t p = text.first; p < text.last; start = texts->passages[p++].end)
@@ -151,7 +149,6 @@ void take_article(article *article, const news *news, int64_t item, int64_t sket
             article->length += texts->passages[p].end - start;
     article->tokens = start - text.token;
     article->is_article = article->length >= FEW_TOKENS;
-    if (!article->is_article) recognise(news, item, text, false, article->recurs);
     int64_t shingles = take_passages(article, texts, text);
     take_figures(texts, item, text, article);
     represent(article, shingles, sketch_bytes, is_exact);
@@ -289,15 +286,16 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
     const texts *texts = &news->texts;
     text_bounds text = bounds_of(texts, item);
     differences found = {0};
-    int64_t begin = text.token, prose = 0, recurring = 0;
+    int64_t begin = text.token;
+    bool is_prose = false, recurs = false;
     for (int64_t p = text.first; p < text.last; p++) {
         const passage *one = texts->passages + p;
-        prose += one->is_prose;
-        recurring += one->is_prose && article->recurs[p - text.first];
+        is_prose |= one->is_prose;
+        recurs |= article->recurs[p - text.first];
         if (!one->is_last) continue;
-        if (!recurring) add_sentence(diff, begin - text.token, one->end - text.token, prose > 0, one->is_marked, &found);
+        if (!recurs) add_sentence(diff, begin - text.token, one->end - text.token, is_prose, one->is_marked, &found);
         begin = one->end;
-        prose = recurring = 0;
+        is_prose = recurs = false;
     }
     pair->matched = found.tokens ? (float)((double)found.matched / (double)found.tokens) : 1; /* all recurs elsewhere */
     pair->fresh = (float)found.fresh;
@@ -306,8 +304,7 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
     pair->facts = (float)found.facts;
     pair->altered_headline = (float)found.of_headline;
     pair->brief = (float)found.brief;
-    pair->between = (float)found.between;
-    pair->behind = (float)(found.behind + found.waiting);
+    pair->told = (float)found.told;
     pair->lead = (float)found.lead;
     pair->said = (float)found.said;
     pair->unmatched = (float)(found.tokens - found.matched);

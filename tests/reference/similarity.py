@@ -39,7 +39,7 @@ FLOATS = {
     *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
     *("gained_numbers", "fewer_words"),
     *("matched", "fresh", "inserted", "altered", "facts", "altered_headline"),
-    *("brief", "between", "behind", "lead", "said", "unmatched", "rest"),
+    *("brief", "told", "lead", "said", "unmatched", "rest"),
 }
 
 
@@ -266,7 +266,7 @@ def compare(
         found = differences(diff, new, recurring)
         s.matched, s.fresh, s.lead = found.matched / found.tokens if found.tokens else 1, found.fresh, found.lead or 0
         s.facts, s.altered, s.altered_headline = found.facts, found.altered, found.of_headline
-        s.inserted, s.brief, s.between, s.behind = found.inserted, found.brief, found.between, found.behind
+        s.inserted, s.brief, s.told = found.inserted, found.brief, found.told
         s.said, s.unmatched, s.rest = found.said, found.tokens - found.matched, found.rest
     is_changed = (s.new_numbers_anywhere > 0 and s.lost_numbers > 0) or s.facts + s.altered > 0
     s.corrects |= mark == 2 and bool(max(s.new_words, s.gained_words) >= 3)
