@@ -21,7 +21,7 @@ enum {
     LEAD = 64,       /* words of the first sentence in which those of the headline are looked for */
     DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
-    FEW_WORDS = 2,   /* of a short sentence: fewer are "here.", "(Reuters)." */
+    FEW_WORDS = 3,   /* of a short sentence: fewer are "More soon.", "(Reuters)." */
 };
 
 struct diff {

@@ -97,8 +97,8 @@ def test_a_new_sentence_between_known_ones_is_inserted() -> None:
 
 
 def test_a_short_sentence_counts_behind_a_known_one_and_a_line_without_a_mark_does_not() -> None:
-    assert put_in("Nobody drowned. ")["brief"] == diff(f"{FERRY}Nobody drowned.")["brief"] == 2
-    assert diff(f"{FERRY}(Reuters).")["brief"] == 0
+    assert put_in("Nobody has drowned. ")["brief"] == diff(f"{FERRY}Nobody has drowned.")["brief"] == 3
+    assert diff(f"{FERRY}(Linden Wire).")["brief"] == 0
     assert put_in("\nWilla Oakes, Linden Wire\n")["brief"] == diff(f"{FERRY}\nRead more at Linden Wire")["brief"] == 0
 
 

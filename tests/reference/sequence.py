@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tests.reference.fingerprint import FIGURES_FROM, FURTHER_GROUP, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
 
-GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED, FEW_WORDS = 4, 8, 40, 3, 64, 8, 5, 2
+GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED, FEW_WORDS = 4, 8, 40, 3, 64, 8, 5, 3
 
 
 def is_negation(code: int) -> bool:
