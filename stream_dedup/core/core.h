@@ -481,11 +481,11 @@ typedef struct differences {
     int64_t fresh, inserted;    /* without a partner, in new sentences of prose; in those between known ones */
     int64_t altered, facts;     /* in known sentences: words in the place of others; figures, negations */
     int64_t of_headline;        /* of these, those of the new headline alone */
-    int64_t brief, between;     /* in short sentences, in lines without a mark, between known ones */
-    int64_t behind;             /* in both, behind the last known one */
+    int64_t brief;              /* in short sentences behind known ones, and in rows of a list */
+    int64_t told;               /* words of the new headline in that new sentence which says most of them */
     int64_t lead, rest, said;   /* without a partner, in the first sentence of prose and behind it; see `words_said` */
-    int64_t waiting, new_since; /* scratch: new words of a short sentence, of prose, until the next one is known */
-    bool has_lead, has_known, is_behind_known, is_brief;
+    int64_t new_since, row_figures; /* scratch: new words of prose until the next known sentence; of a known line before */
+    bool has_lead, has_known, is_behind_known;
 } differences;
 
 diff *take_diff(arena *scratch);
@@ -497,6 +497,8 @@ bool diff_with(diff *work, const view *known);
  * or has a partner of it. */
 enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
 const uint8_t *states_of(const diff *work);
+/* Whether the new headline has a word or figure that the known item has nowhere. */
+bool has_new_headline(const diff *work);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 
@@ -599,7 +601,7 @@ typedef struct similarity {
     float headline_gains, headline_figures, headline_losses, spread;
     float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
     float matched, fresh, inserted, altered, facts, altered_headline;
-    float brief, between, behind, lead, said, unmatched, rest;
+    float brief, told, lead, said, unmatched, rest;
     uint32_t smaller_size;
     bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;
@@ -663,11 +665,15 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
 
 enum { MOST_NUMBERS = 4 };
 
-/* What is new in a text, for people: see `MostNew` in additions.py. */
+/* What is new in a text, for people: MOST_NEW in additions.py says what each field means. */
 typedef struct most_new {
-    int64_t tokens, begin, end, number_count, is_headline_new;
-    int64_t numbers[MOST_NUMBERS];
+    int32_t tokens, begin, end, first, last, number_count, numbers[MOST_NUMBERS];
+    bool is_headline_new;
 } most_new;
+
+/* Find it beside a known item, whose filters are these. diff: with it, or NULL. */
+void find_most_new(most_new *found, const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
+                   const diff *diff);
 
 /* Estimated from two filters, distinct words: of the known item that the new one lacks; of the new one that the known
  * one lacks; and of the one with fewer. */
@@ -689,6 +695,9 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
  * pairs[k].apart. */
 void measure(workspace *room, similarity *pairs, const news *news, int64_t item, const view *own, const view *known,
              int64_t count);
+/* Find what is new of the item that was measured last, beside one of the known items, whose pair is this. */
+void describe(workspace *room, const similarity *pair, const news *news, int64_t item, const view *known,
+              most_new *found);
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
@@ -879,6 +888,7 @@ typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, 
 typedef struct outcome {
     int64_t row, row_number;
     similarity similar;
+    most_new adds;
     float logit;
     int32_t candidates;
     uint8_t finding;

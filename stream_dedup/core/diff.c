@@ -21,6 +21,7 @@ enum {
     LEAD = 64,       /* words of the first sentence in which those of the headline are looked for */
     DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
+    FEW_WORDS = 3,   /* of a short sentence: fewer are "More soon.", "(Reuters)." */
 };
 
 struct diff {
@@ -30,6 +31,9 @@ struct diff {
     int64_t bits;
     int32_t *partners;           /* of each own code: its place in `known`, or NONE */
     int32_t *is_used;            /* of each known code: whether it has a partner; a byte could change any pointer here */
+    uint16_t new_headline[HEADLINE_CODES]; /* what only the new headline says, each code once */
+    int64_t new_headline_count;
+    uint64_t new_headline_mask;  /* bits of their lowest six bits */
     uint8_t *known_words;        /* bits of the known words, see `word_of` */
     uint8_t *states;             /* of each own code */
     uint8_t *lengths;            /* scratch of the gaps: (MOST_GAP + 1)^2 */
@@ -130,15 +134,17 @@ static bool pair_runs(diff *work, int64_t begin, int64_t end) {
     return is_found;
 }
 
-/* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. O(m n). */
+/* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. Where as many words stand in the
+ * place of others, a figure has its place: "5 to 11" is not "11 to 5". O(m n). */
 static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
     uint8_t *lengths = work->lengths; /* of the rests: (m + 1, n + 1) */
     int64_t width = n + 1;
     memset(lengths, 0, (size_t)((m + 1) * width));
     for (int64_t i = m - 1; i >= 0; i--) {
+        bool is_placed = m == n && is_figure(work->own[a + i]);
         for (int64_t j = n - 1; j >= 0; j--) {
             uint8_t without = lengths[(i + 1) * width + j], other = lengths[i * width + j + 1];
-            bool is_equal = work->own[a + i] == work->known[b + j] && !work->is_used[b + j];
+            bool is_equal = work->own[a + i] == work->known[b + j] && !work->is_used[b + j] && (!is_placed || i == j);
             uint8_t best = without > other ? without : other;
             uint8_t with = (uint8_t)(lengths[(i + 1) * width + j + 1] + 1);
             lengths[i * width + j] = is_equal && with > best ? with : best;
@@ -175,11 +181,26 @@ static void find_states(diff *work) {
         states[i] = partners[i] != NONE ? IS_MATCHED : !has_bit(known_words, word_of(own[i]));
 }
 
+/* Take what the new headline has, and the known one has not. */
+static void take_headline(diff *work) {
+    work->new_headline_count = 0;
+    work->new_headline_mask = 0;
+    for (int64_t k = 0; k < work->own_headline; k++) {
+        bool is_known = false;
+        for (int64_t j = 0; j < work->known_headline; j++) is_known |= work->known[j] == work->own[k];
+        for (int64_t j = 0; j < k; j++) is_known |= work->own[j] == work->own[k];
+        if (is_known) continue;
+        work->new_headline[work->new_headline_count++] = work->own[k];
+        work->new_headline_mask |= 1ull << (work->own[k] & 63);
+    }
+}
+
 bool diff_with(diff *work, const view *known) {
     sequence codes = sequence_of(known);
     if (known->is_old || !codes.count) return false;
     work->known_count = take_codes(codes, work->known);
     work->known_headline = codes.headline;
+    take_headline(work);
     memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
     /* Texts without a common run have nothing in common, whatever they have of a headline. */
@@ -195,12 +216,18 @@ bool diff_with(diff *work, const view *known) {
 
 const uint8_t *states_of(const diff *work) { return work->states + work->own_headline; }
 
-/* Whether a code stands in the new headline, and not in the known one. */
-static bool is_of_new_headline(const diff *work, uint16_t code) {
-    bool is_in_own = false, is_in_known = false;
-    for (int64_t k = 0; k < work->own_headline; k++) is_in_own |= work->own[k] == code;
-    for (int64_t k = 0; is_in_own && k < work->known_headline; k++) is_in_known |= work->known[k] == code;
-    return is_in_own && !is_in_known;
+bool has_new_headline(const diff *work) {
+    bool is_new = false;
+    for (int64_t k = 0; k < work->own_headline; k++) is_new |= !has_bit(work->known_words, word_of(work->own[k]));
+    return is_new;
+}
+
+/* The bit of a code among those that the new headline has, and the known one has not; or 0. */
+static uint64_t bit_of_headline(const diff *work, uint16_t code) {
+    if (!(work->new_headline_mask >> (code & 63) & 1)) return 0;
+    for (int64_t k = 0; k < work->new_headline_count; k++)
+        if (work->new_headline[k] == code) return 1ull << k;
+    return 0;
 }
 
 /* Whether the FLANK codes before or behind a place have partners, and these lie beside each other. */
@@ -241,7 +268,7 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         own++;
         is_denied ^= is_negation(work->own[i]);
         figures += is_figure(work->own[i]);
-        of_headline += is_of_new_headline(work, work->own[i]);
+        of_headline += bit_of_headline(work, work->own[i]) != 0;
     }
     bool is_inside = begin > work->own_headline && end < work->own_count;
     if (!is_flanked && !of_headline && !(is_inside && figures)) return;
@@ -274,55 +301,40 @@ static void add_alterations(const diff *work, int64_t begin, int64_t end, differ
     }
 }
 
-/* Count the words of the new headline that the known one lacks, and that have no partner in own[first:last]. */
+/* Count the words that only the new headline says, and that stand without a partner in own[first:last]. */
 static int64_t words_said(const diff *work, int64_t first, int64_t last) {
-    int64_t said = 0;
-    last = min_i64(last, first + LEAD);
-    for (int64_t k = 0; k < work->own_headline; k++) {
-        uint16_t code = work->own[k];
-        bool is_again = false, is_here = false;
-        for (int64_t other = 0; other < k; other++) is_again |= work->own[other] == code;
-        for (int64_t i = first; i < last; i++) is_here |= work->partners[i] == NONE && work->own[i] == code;
-        said += is_here && !is_again && is_of_new_headline(work, code);
-    }
-    return said;
+    uint64_t said = 0;
+    for (int64_t i = first; i < last; i++)
+        if (work->partners[i] == NONE) said |= bit_of_headline(work, work->own[i]);
+    return bit_count(said);
 }
 
 /* The first sentence of prose says what is new, if its headline does; else it may be the old one behind a dateline. */
 static void add_lead(const diff *work, int64_t first, int64_t last, int64_t unmatched, differences *found) {
     found->has_lead = true;
     found->rest -= unmatched;
-    found->said = words_said(work, first, last);
+    found->said = words_said(work, first, min_i64(last, first + LEAD));
     int64_t start = first;
     while (start < last && work->partners[start] == NONE) start++;
     bool is_dateline = start - first == unmatched && unmatched <= DATELINE;
     found->lead = is_dateline ? 0 : unmatched;
 }
 
-/* Add a sentence or line that is not known. A short one counts if what stands before it is known; more if what stands
- * behind it is. */
-static void add_unknown(int64_t unmatched, bool is_prose, bool is_marked, differences *found) {
-    if (!is_prose && found->is_behind_known && !found->waiting) {
-        found->waiting = unmatched;
-        found->is_brief = is_marked;
-    } else {
-        found->behind += found->waiting;
-        found->waiting = 0;
-        found->is_behind_known = false;
-    }
-}
-
-static void add_known(differences *found) {
-    *(found->is_brief ? &found->brief : &found->between) += found->waiting;
-    found->inserted += found->new_since;
-    found->waiting = found->new_since = 0;
-    found->has_known = found->is_behind_known = true;
+/* Whether a new line is one more row of a list: the line before it has as many figures, and in the known text it is
+ * followed by what follows here. A caption or the value of another photo stands in the place of another. */
+static bool is_row(const diff *work, int64_t first, int64_t last, int64_t figures, const differences *found) {
+    if (!figures || figures != found->row_figures || work->partners[first - 1] == NONE) return false;
+    int64_t end = min_i64(last + LEAD, work->own_count);
+    while (last < end && work->partners[last] == NONE) last++; /* other new rows */
+    int64_t next = last < work->own_count ? work->partners[last] : work->known_count;
+    return next == work->partners[first - 1] + 1;
 }
 
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found) {
-    int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0;
+    int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0, figures = 0;
     for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
-    bool is_new = 2 * unmatched >= last - first, is_changed = (is_prose || is_marked) && !is_new;
+    for (int64_t i = first; i < last; i++) figures += is_figure(work->own[i]);
+    bool is_sentence = is_prose || is_marked, is_new = 2 * unmatched >= last - first;
     found->matched += last - first - unmatched;
     found->tokens += last - first;
     found->rest += unmatched;
@@ -330,9 +342,17 @@ void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, b
     if (is_prose && is_new) {
         found->fresh += unmatched;
         if (found->has_known) found->new_since += unmatched;
-    } else if (is_changed) {
+    } else if (is_sentence && !is_new) {
         add_alterations(work, first, last, found);
     }
-    if (unmatched == 0 || is_changed) add_known(found);
-    else add_unknown(unmatched, is_prose, is_marked, found);
+    if (is_new && is_sentence) found->told = max_i64(found->told, words_said(work, first, last));
+    bool is_brief = is_marked && !is_prose && found->is_behind_known && unmatched >= FEW_WORDS;
+    if (is_new && (is_brief || (!is_sentence && is_row(work, first, last, figures, found)))) found->brief += unmatched;
+    found->row_figures = is_new || is_sentence ? 0 : figures;
+    found->is_behind_known = unmatched == 0 || (is_sentence && !is_new);
+    if (found->is_behind_known) {
+        found->inserted += found->new_since;
+        found->new_since = 0;
+        found->has_known = true;
+    }
 }

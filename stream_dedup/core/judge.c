@@ -153,9 +153,10 @@ static float hours_apart(const batch *batch, int64_t item, const candidate *one,
 }
 
 /* Measure how similar an item and its candidates are. */
-static void compare(judge *judge, int64_t item, const candidate *candidates, int64_t count, similarity *pairs) {
+static void compare(judge *judge, int64_t item, const candidate *candidates, int64_t count, view *known,
+                    similarity *pairs) {
     const batch *batch = judge->batch;
-    view own = view_at(&batch->items, item), known[MAX_CANDIDATES];
+    view own = view_at(&batch->items, item);
     for (int64_t k = 0; k < count; k++) {
         known[k] = view_of(batch, &candidates[k]);
         int64_t age = batch->subjects[item].step - arrival_of(batch, &candidates[k]) / batch->step_length;
@@ -219,11 +220,15 @@ static int64_t judge_next(judge *judge, int64_t item) {
         ruling = withdrawn(batch, item, candidates, count);
     } else if (count) {
         similarity pairs[MAX_CANDIDATES];
-        compare(judge, item, candidates, count, pairs);
+        view known[MAX_CANDIDATES];
+        compare(judge, item, candidates, count, known, pairs);
         ruling = judge_item(pairs, count, judge->rule, batch->forwards);
         bool is_wanted = batch->subjects[item].is_preferred && is_held(batch, ruling.finding);
         if (is_wanted && !has_come(judge, candidates, pairs, count, ruling.by)) ruling.finding = PREFERRED;
         outcome->similar = pairs[ruling.by];
+        bool is_update = ruling.finding == VERSION || ruling.finding == REVISED || ruling.finding == PREFERRED;
+        if (is_update && judge->news->asks_novelty)
+            describe(judge->room, pairs + ruling.by, judge->news, item - batch->pending, known + ruling.by, &outcome->adds);
     }
     const candidate *by = ruling.by == NONE ? NULL : &candidates[ruling.by];
     outcome->candidates = (int32_t)count;

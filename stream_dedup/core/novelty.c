@@ -73,15 +73,13 @@ static text_bounds bounds_of(const texts *texts, int64_t item) {
     return (text_bounds){first, last, first ? texts->passages[first - 1].end : 0};
 }
 
-/* Find out which passages of the item recur, in its prose or in the rest. */
-static void recognise(const news *news, int64_t item, text_bounds text, bool of_prose, bool *recurs) {
+/* Find out which passages of the item recur. */
+static void recognise(const news *news, int64_t item, text_bounds text, bool *recurs) {
     const passage *passages = news->texts.passages;
     /* The table exceeds the cache: reading all buckets ahead makes the cache misses overlap. */
+    for (int64_t p = text.first; p < text.last; p++) touch_boilerplate(&news->boilerplate, passages[p].hash);
     for (int64_t p = text.first; p < text.last; p++)
-        if (passages[p].is_prose == of_prose) touch_boilerplate(&news->boilerplate, passages[p].hash);
-    for (int64_t p = text.first; p < text.last; p++)
-        if (passages[p].is_prose == of_prose)
-            recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
+        recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
 }
 
 /* Take the figures of the item, each once, those of prose first. */
@@ -143,7 +141,7 @@ static int64_t take_passages(article *article, const texts *texts, text_bounds t
 void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact) {
     const texts *texts = &news->texts;
     text_bounds text = bounds_of(texts, item);
-    recognise(news, item, text, true, article->recurs);
+    recognise(news, item, text, article->recurs);
     int64_t start = text.token;
     article->length = article->place_count = article->sentence_count = 0;
     for (int64_t p = text.first; p < text.last; start = texts->passages[p++].end)
@@ -151,7 +149,6 @@ void take_article(article *article, const news *news, int64_t item, int64_t sket
             article->length += texts->passages[p].end - start;
     article->tokens = start - text.token;
     article->is_article = article->length >= FEW_TOKENS;
-    if (!article->is_article) recognise(news, item, text, false, article->recurs);
     int64_t shingles = take_passages(article, texts, text);
     take_figures(texts, item, text, article);
     represent(article, shingles, sketch_bytes, is_exact);
@@ -289,15 +286,16 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
     const texts *texts = &news->texts;
     text_bounds text = bounds_of(texts, item);
     differences found = {0};
-    int64_t begin = text.token, prose = 0, recurring = 0;
+    int64_t begin = text.token;
+    bool is_prose = false, recurs = false;
     for (int64_t p = text.first; p < text.last; p++) {
         const passage *one = texts->passages + p;
-        prose += one->is_prose;
-        recurring += one->is_prose && article->recurs[p - text.first];
+        is_prose |= one->is_prose;
+        recurs |= article->recurs[p - text.first];
         if (!one->is_last) continue;
-        if (!recurring) add_sentence(diff, begin - text.token, one->end - text.token, prose > 0, one->is_marked, &found);
+        if (!recurs) add_sentence(diff, begin - text.token, one->end - text.token, is_prose, one->is_marked, &found);
         begin = one->end;
-        prose = recurring = 0;
+        is_prose = recurs = false;
     }
     pair->matched = found.tokens ? (float)((double)found.matched / (double)found.tokens) : 1; /* all recurs elsewhere */
     pair->fresh = (float)found.fresh;
@@ -306,8 +304,7 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
     pair->facts = (float)found.facts;
     pair->altered_headline = (float)found.of_headline;
     pair->brief = (float)found.brief;
-    pair->between = (float)found.between;
-    pair->behind = (float)(found.behind + found.waiting);
+    pair->told = (float)found.told;
     pair->lead = (float)found.lead;
     pair->said = (float)found.said;
     pair->unmatched = (float)(found.tokens - found.matched);
@@ -350,33 +347,53 @@ void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *h
 
 /* ---- for people ---- */
 
-/* Look in the text of an item for what a known item lacks, whose filters these are. */
-CORE_API int64_t find_most_new(const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
-                               most_new *found) {
-    largest sizes = {0, 0, 0, 0};
-    if (!fits(texts, item, &sizes)) return CORE_BAD_SIZE;
-    text_bounds text = bounds_of(texts, item);
-    int64_t at = text.token, sentence = text.token, most = 0, new = 0;
-    *found = (most_new){0};
-    for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
-        for (; at < one->end; at++) new += texts->words[at] < NO_WORD && !has_bit(filter, texts->words[at]);
-        if (!one->is_last) continue;
-        if (one->is_prose && new > most) {
-            most = new;
-            found->begin = sentence - text.token;
-            found->end = at - text.token;
-        }
-        sentence = at;
-        new = 0;
-    }
-    found->tokens = at - text.token;
+/* Words that are shown on each side of those that stand in the place of others. */
+enum { BESIDE = 6 };
+/* Sentences come before menus, however long these are. */
+enum { SENTENCES_FIRST = 1 << 30 };
+
+/* Take the figures that the known item has nowhere, and whether the headline says something that it has nowhere. */
+static void find_unknown(most_new *found, const texts *texts, int64_t item, int64_t start, const uint8_t *filter,
+                         uint64_t figures, const diff *diff) {
     int64_t last = texts->lasts[2 * item + 1];
-    for (int64_t k = texts->firsts[2 * item + 1]; k < last && found->number_count < MOST_NUMBERS; k++)
-        if (!has_number(filter, figures, texts->numbers[k].value))
-            found->numbers[found->number_count++] = texts->numbers[k].token - text.token;
-    for (int k = 0; k < HEADLINE_FEATURES; k++) {
+    for (int64_t k = texts->firsts[2 * item + 1]; k < last && found->number_count < MOST_NUMBERS; k++) {
+        int64_t token = texts->numbers[k].token - start;
+        bool is_known = diff ? states_of(diff)[token] != HAS_NONE : has_number(filter, figures, texts->numbers[k].value);
+        if (!is_known) found->numbers[found->number_count++] = (int32_t)token;
+    }
+    found->is_headline_new = diff && has_new_headline(diff);
+    for (int k = 0; k < HEADLINE_FEATURES && !diff; k++) {
         uint32_t hash = texts->headline_words[item * HEADLINE_FEATURES + k];
         found->is_headline_new |= hash && !has_word(filter, hash);
     }
-    return found->number_count;
+}
+
+void find_most_new(most_new *found, const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
+                   const diff *diff) {
+    text_bounds text = bounds_of(texts, item);
+    const uint8_t *states = diff ? states_of(diff) : NULL;
+    int64_t at = 0, begin = 0, new = 0, first = 0, last = 0, most = 0;
+    *found = (most_new){0};
+    for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
+        for (; at < one->end - text.token; at++) {
+            uint16_t word = texts->words[text.token + at];
+            if (states ? states[at] == IS_MATCHED : word == NO_WORD || has_bit(filter, word)) continue;
+            if (!new++) first = at;
+            last = at + 1;
+        }
+        if (!one->is_last) continue;
+        int64_t rank = new && (one->is_prose || one->is_marked) ? SENTENCES_FIRST + new : new;
+        if (rank > most) {
+            bool is_replaced = states && 2 * new < at - begin;
+            most = rank;
+            found->begin = (int32_t)(is_replaced ? max_i64(first - BESIDE, begin) : begin);
+            found->end = (int32_t)(is_replaced ? min_i64(last + BESIDE, at) : at);
+            found->first = is_replaced ? (int32_t)first : 0;
+            found->last = is_replaced ? (int32_t)last : 0;
+        }
+        begin = at;
+        new = 0;
+    }
+    found->tokens = (int32_t)at;
+    find_unknown(found, texts, item, text.token, filter, figures, diff);
 }

@@ -86,7 +86,7 @@ static bool is_notice(const similarity *pair, const thresholds *rule) {
 
 /* Whether it is a new version of its id, with a new sentence, a few new words, or a word or figure in another's place. */
 static bool is_new_version(const similarity *pair, const thresholds *rule) {
-    bool is_changed = pair->facts + pair->altered + pair->brief + pair->between > 0;
+    bool is_changed = pair->facts + pair->altered + pair->brief > 0;
     return pair->same_id && (is_changed || pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
 }
 
@@ -117,10 +117,12 @@ static bool is_turned(const similarity *pair, const thresholds *rule) {
     return is_same && pair->altered_headline >= 1 && pair->unmatched <= rule->few_unmatched;
 }
 
-/* Words that were replaced, or put in as short sentences, where nearly all else is known and no sentence is new. */
+/* Where nearly all else is known: words that were replaced, or put in as short sentences, if no longer one is new; and
+ * words of the headline that a new sentence says, and the known item nowhere. */
 static float edited(const similarity *pair, const thresholds *rule) {
-    bool is_edit = pair->fresh == 0 && pair->matched > rule->nearly_all;
-    return is_edit ? pair->brief + pair->altered + pair->facts : 0;
+    if (!(pair->matched > rule->nearly_all)) return 0;
+    float told = pair->headline_gains >= 1 ? pair->told : 0;
+    return told + (pair->fresh == 0 ? pair->brief + pair->altered + pair->facts : 0);
 }
 
 /* Whether one site has the pair's text under two headlines, of which it speaks of neither: a notice in the place of an
@@ -155,8 +157,6 @@ static bool is_wall(const similarity *pair, const thresholds *rule) {
     FEATURE(facts, or_zero(pair->facts))                                                                               \
     FEATURE(altered_headline, or_zero(pair->altered_headline))                                                         \
     FEATURE(brief, or_zero(pair->brief))                                                                               \
-    FEATURE(between, or_zero(pair->between))                                                                           \
-    FEATURE(behind, or_zero(pair->behind))                                                                             \
     FEATURE(lead, or_zero(pair->lead))                                                                                 \
     FEATURE(edited, edited(pair, rule))
 

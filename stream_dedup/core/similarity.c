@@ -269,6 +269,14 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
     }
 }
 
+void describe(workspace *room, const similarity *pair, const news *news, int64_t item, const view *known,
+              most_new *found) {
+    const uint8_t *words = known->signature + room->layout.words;
+    bool has_diff = !isnan(pair->matched) && diff_with(room->diff, known);
+    find_most_new(found, &news->texts, item, words, load64(known->signature + room->layout.figures),
+                  has_diff ? room->diff : NULL);
+}
+
 /* ---- room, and many pairs ---- */
 
 /* Whether the bodies of signatures lie inside their array, one after the other. */

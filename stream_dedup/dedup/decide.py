@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from stream_dedup import core
 from stream_dedup.core import BOOL, INT64, POINTER, fields
-from stream_dedup.dedup.additions import CoreTexts, news_of
+from stream_dedup.dedup.additions import MOST_NEW, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, named_rows, versions_of
@@ -61,15 +61,16 @@ the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE; is_preferr
 OUTCOME = core.record(
     "outcome",
     [
-        *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("logit", "<f4"), ("candidates", "<i4")),
+        *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("adds", MOST_NEW)),
+        *(("logit", "<f4"), ("candidates", "<i4")),
         *(("finding", "u1"), ("is_added", "?"), ("is_counted", "?")),
     ],
 )
 """What became of an item.
 
 row: of the candidate that decided (row -1-i: item i), if the finding is SAME_ID or later; row_number: the item's own in
-the index, if `is_added`; is_counted: its passages count, see boilerplate.py; similar: of that pair; logit: of novelty,
-NaN if unknown or not computed; candidates: their number."""
+the index, if `is_added`; is_counted: its passages count, see boilerplate.py; similar: of that pair; adds: of an update;
+logit: of novelty, NaN if unknown or not computed; candidates: their number."""
 DELETION = core.record("deletion", [("before", "<i8"), ("name", "<u8")])
 """Originals to forget. before: the deletion comes before this addition; name: an id or a version."""
 
@@ -104,15 +105,15 @@ class Decided(NamedTuple):
     """A batch of n items that is judged.
 
     outcomes: (n,) OUTCOME, in whose rows items are counted from the first of the earlier batches; signatures: (n,) with
-    effective times; originals: (c,) signatures of the candidates that decided; deletions: DELETION; texts: of the
-    items, None if novelty is not computed.
+    effective times; originals: (c,) signatures of the candidates that decided; deletions: DELETION; has_novelty:
+    novelty is computed.
     """
 
     outcomes: NDArray[np.void]
     signatures: NDArray[np.void]
     originals: NDArray[np.void]
     deletions: NDArray[np.void]
-    texts: CoreTexts | None
+    has_novelty: bool
 
 
 def decide(
@@ -184,9 +185,8 @@ def decide(
         memory.boilerplate.undo(log)
     deletions["before"] -= pending
     judged = outcomes[pending:]
-    texts = news.texts if news.asks_novelty else None
     originals = _originals(judged, signatures, rows)
-    return Decided(judged, signatures[pending:], originals, deletions[deleted : batch.deleted], texts)
+    return Decided(judged, signatures[pending:], originals, deletions[deleted : batch.deleted], bool(news.asks_novelty))
 
 
 def _subjects(

@@ -72,10 +72,10 @@ def verdicts_of(
 
     pending: the names of the pending items; name_of: returns the name of a row of the index.
     """
-    items, texts, originals = ready.subjects, decided.texts, decided.originals
+    items = ready.subjects
     names, rulings = [*pending], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
     unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # it takes 100 ns to look up a member of an enum
-    parts = _verdict_parts(decided) if len(originals) else iter(())
+    parts = _verdict_parts(decided) if len(decided.originals) else iter(())
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
     rows = zip(items, ready.kinds.tolist(), ready.rules, findings, strict=True)
@@ -89,12 +89,12 @@ def verdicts_of(
         if finding == NEW:
             verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True, story=story))
             continue
-        k, row, time, partition, offset, stage, evidence = next(parts)
+        row, time, partition, offset, stage, evidence = next(parts)
         ruling = rulings[finding]
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
-        elif ruling.kind is update and texts is not None:
-            adds = describe_additions(item, texts, j, originals["words"][k], originals["figures"][k])
+        elif ruling.kind is update and decided.has_novelty:
+            adds = describe_additions(item.text, decided.outcomes["adds"][j])
             evidence = msgspec.structs.replace(evidence, adds=adds)
         if rule == PASS and not ruling.forward:
             ruling = Ruling(ruling.kind, Stage.POLICY, True, REASONS[PASS])
@@ -111,8 +111,7 @@ def verdicts_of(
 
 
 def _verdict_parts(decided: Decided) -> Iterator[Any]:
-    """For each item that a candidate decided: its number among these; row, time, partition and offset of the candidate;
-    stage and evidence.
+    """For each item that a candidate decided: row, time, partition and offset of the candidate; stage and evidence.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """
@@ -138,8 +137,7 @@ def _verdict_parts(decided: Decided) -> Iterator[Any]:
         (None if count is None else round(count) for count in _or_none(pairs["new_numbers"])),
     )
     places = (originals[name].tolist() for name in ("time", "partition", "offset"))
-    numbers = range(len(outcomes))
-    return zip(numbers, outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
+    return zip(outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
 
 
 def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:

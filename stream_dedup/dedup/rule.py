@@ -123,17 +123,15 @@ NOVELTY = {
     "altered": "words in the place of others, in sentences that the original has",
     "facts": "figures in the place of others, and verbs that are denied or no more, in such sentences",
     "altered_headline": "of these, what its headline says and the original's does not",
-    "brief": "words of short new sentences between known ones",
-    "between": "words of new lines between known ones",
-    "behind": "words of short new sentences and lines behind the known text",
+    "brief": "words of short new sentences behind known ones, and of new rows of a list",
     "lead": "new words in its first sentence",
-    "edited": "words that were replaced or put in where all else is known",
+    "edited": "words that were replaced, put in, or said by its headline, where all else is known",
 }
 """The features of novelty that the trees use, and the meaning of each."""
 MONOTONE = (
     ("new_sentences", "new_share", "new_words", "new_numbers", "lost_numbers", "headline_gains", "headline_losses",
      "headline_figures", "new_headline", "larger", "fresh", "inserted", "altered", "facts", "altered_headline", "brief",
-     "between", "behind", "lead", "edited"),
+     "lead", "edited"),
     ("covered", "grounded", "matched"),
 )  # fmt: skip
 """Features of which more never lowers, and never raises, the novelty."""

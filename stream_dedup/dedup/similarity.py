@@ -54,10 +54,10 @@ _FLOATS = (
     # those between known sentences. In the others: words in the place of others; figures in the place of others, and
     # negations that came in or are lost; of both, what the new headline says and the known one does not.
     *("matched", "fresh", "inserted", "altered", "facts", "altered_headline"),
-    # New ones in short sentences between known ones; in lines without a mark between known ones; in both, behind the
-    # last known one. New ones in the first sentence of prose, and words of these that the new headline says and the
-    # known one does not. New ones of all sentences, and of those behind the first one of prose.
-    *("brief", "between", "behind", "lead", "said", "unmatched", "rest"),
+    # New ones in short sentences behind known ones, and in rows of a list. Words that the new headline says and the
+    # known one does not, in that new sentence which says most of them. New ones in the first sentence of prose, and
+    # such words among them. New ones of all sentences, and of those behind the first one of prose.
+    *("brief", "told", "lead", "said", "unmatched", "rest"),
 )
 _FLAGS = (
     # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text

@@ -25,7 +25,7 @@ FERRY = (
 )
 SENTENCES = FERRY.split(". ")
 DIFF = (
-    *("matched", "fresh", "inserted", "altered", "facts", "altered_headline", "brief", "between", "behind", "lead"),
+    *("matched", "fresh", "inserted", "altered", "facts", "altered_headline", "brief", "told", "lead"),
     *("said", "unmatched", "rest"),
 )
 
@@ -96,13 +96,36 @@ def test_a_new_sentence_between_known_ones_is_inserted() -> None:
     assert put_in(sentence)["inserted"] == put_in(sentence)["fresh"] == len(sentence.split())
 
 
-def test_a_short_sentence_and_a_line_count_between_known_sentences_and_behind_the_last_one() -> None:
-    found = put_in("Nobody drowned. ")
-    assert (found["brief"], found["between"], found["behind"]) == (2, 0, 0)
-    found = put_in("\nWilla Oakes, Linden Wire\n")
-    assert (found["brief"], found["between"], found["behind"]) == (0, 4, 0)
-    found = diff(f"{FERRY}Nobody drowned.")
-    assert (found["brief"], found["between"], found["behind"]) == (0, 0, 2)
+def test_a_short_sentence_counts_behind_a_known_one_and_a_line_without_a_mark_does_not() -> None:
+    assert put_in("Nobody has drowned. ")["brief"] == diff(f"{FERRY}Nobody has drowned.")["brief"] == 3
+    assert diff(f"{FERRY}(Linden Wire).")["brief"] == 0
+    assert put_in("\nWilla Oakes, Linden Wire\n")["brief"] == diff(f"{FERRY}\nRead more at Linden Wire")["brief"] == 0
+
+
+TABLE = ["Alder 12", "Birch 40", "Linden 7", "Oakes 31", "Rowan 25"]
+
+
+def listed(rows: Sequence[str], behind: str = "") -> str:
+    return "\n".join([FERRY, *rows, behind])
+
+
+def test_one_more_row_of_a_list_counts_wherever_it_stands_behind_another_one() -> None:
+    for place in range(1, 6):
+        more = [*TABLE[:place], "Willow 18", *TABLE[place:]]
+        assert diff(listed(more), listed(TABLE))["brief"] == 2, place
+        assert diff(listed(more, "Source: the town"), listed(TABLE, "Source: the town"))["brief"] == 2, place
+
+
+def test_a_value_in_the_place_of_another_and_a_caption_between_rows_are_no_more_rows() -> None:
+    assert diff(listed([*TABLE[:2], "Willow 18", *TABLE[3:]]), listed(TABLE))["brief"] == 0
+    assert diff(listed([*TABLE[:2], "Photo: Willa Oakes", *TABLE[2:]]), listed(TABLE))["brief"] == 0
+    assert diff(FERRY.replace(". Farmers", ".\nPhoto 18\nFarmers"))["brief"] == 0, "no list"
+
+
+def test_two_figures_in_each_other_s_place_are_two_facts_however_near_they_stand() -> None:
+    for words in ("between {} and {} crowns", "score was {} - {} at noon", "at {} crowns or {} of the old ones"):
+        known, new = (FERRY.replace("costs the town", words.format(*pair)) for pair in ((55, 46), (46, 55)))
+        assert diff(new, known)["facts"] >= 1, words
 
 
 def test_two_figures_with_a_word_or_two_between_them_are_two_facts() -> None:
@@ -129,7 +152,9 @@ def test_what_the_headline_says_anew_is_said_in_the_first_sentence() -> None:
     titles = "Crew safe after rescue", "Ferry is taken out of service"
     found = diff(told, titles=titles)
     assert (found["said"], found["rest"], found["unmatched"]) == (4, 0, found["lead"])
-    assert diff(f"{FERRY}The crew is safe after a rescue at dawn.", titles=titles)["said"] == 0
+    found = diff(f"{FERRY}The crew is safe after a rescue at dawn.", titles=titles)
+    assert (found["said"], found["told"]) == (0, 4), "another sentence says it"
+    assert diff(FERRY, titles=titles)["told"] == 0
 
 
 # -- what is none ------------------------------------------------------------------------------------------------------

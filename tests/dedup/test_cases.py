@@ -298,7 +298,7 @@ def test_a_story_that_grows_is_an_update_once_and_its_copies_name_it() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
 def test_whichever_copy_comes_first_is_the_original(order: tuple[int, ...]) -> None:
-    texts = [ARTICLE, replaced(ARTICLE, IN_WORDS), f"{ARTICLE} Read more on our site."]
+    texts = [ARTICLE, replaced(ARTICLE, IN_WORDS), f"{ARTICLE}\nRead more on our site"]
     first, *others = [item(f"n{n}", (CLOSED, texts[n]), hour) for hour, n in enumerate(order)]
     expected = [("unique", None), *[("duplicate", first.id)] * 2]
     assert told(judged(Deduplicator(), [first, *others])) == expected

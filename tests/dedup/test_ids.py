@@ -48,7 +48,7 @@ def test_an_equal_id_of_another_source_is_a_new_version_if_the_article_is_the_sa
 @pytest.mark.parametrize(
     ("more", "is_news"),
     [
-        *(("", False), ("And so on.", False), (prose(BRIDGE, 9), False)),
+        *(("", False), ("And so on", False), (prose(BRIDGE, 9), False)),
         *(("Divers found a second crack below the water line, four metres long.", True), (NEWS, True)),
     ],
 )

@@ -203,7 +203,10 @@ def is_series(s: Similar) -> bool:
 
 
 def novelty_of(s: Similar) -> Any:
-    is_edit = s.fresh == 0 and s.matched > F32(0.9)
+    edited = F32(0)
+    if s.matched > F32(0.9):  # nearly all else is known
+        edited = s.brief + s.altered + s.facts if s.fresh == 0 else F32(0)
+        edited += s.told if s.headline_gains >= 1 else F32(0)
     words, larger = max(known_or(s.words), F32(1)), min(max(s.log_size_ratio, F32(-1.5)), F32(2))
     features = [
         F32(s.same_source), known_or(s.headline, -1), known_or(s.covered), known_or(s.new_sentences),
@@ -212,13 +215,13 @@ def novelty_of(s: Similar) -> Any:
         known_or(s.headline_figures), known_or(s.new_headline), known_or(s.grounded, 1), larger,
         known_or(s.spread), known_or(s.tokens), known_or(s.article_share),
         known_or(s.matched, known_or(s.covered)), known_or(s.fresh, known_or(s.new_sentences)), known_or(s.inserted),
-        known_or(s.altered), known_or(s.facts), known_or(s.altered_headline), known_or(s.brief), known_or(s.between),
-        known_or(s.behind), known_or(s.lead), s.brief + s.altered + s.facts if is_edit else F32(0),
+        known_or(s.altered), known_or(s.facts), known_or(s.altered_headline), known_or(s.brief),
+        known_or(s.lead), edited,
     ]  # fmt: skip
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
     is_other_text = s.covered < F32(0.93) if np.isnan(s.unmatched) else s.unmatched >= 1
     is_reordered = s.other_order and is_other_text and not is_more
-    is_changed = s.facts + s.altered + s.brief + s.between > 0
+    is_changed = s.facts + s.altered + s.brief > 0
     is_version = s.same_id and (is_changed or s.new_sentences > 0 or s.new_words >= F32(4))
     is_other = bool(s.new_headline >= 1) or (bool(s.headline >= 1) and s.same_form and not s.same_text)
     is_alone, both = s.smaller_size == 0 and s.log_size_ratio <= 0, s.log_size_ratio == 0
@@ -451,7 +454,8 @@ class Stream:
             reason = "the same article with something new; policy.updates = drop"
         if rule_of_source == "pass" and not forward:
             stage, forward, reason = Stage.POLICY, True, REASONS["pass"]
-        adds = additions(item, new, known.print) if kind is Kind.UPDATE and not self.scheme.layout else None
+        is_update = kind is Kind.UPDATE and not self.scheme.layout
+        adds = additions(item, new, known.print, not np.isnan(s.matched)) if is_update else None
         original, nearest = self._original(known), None
         if kind is Kind.UNIQUE:
             original, nearest = None, original

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tests.reference.fingerprint import FIGURES_FROM, FURTHER_GROUP, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
 
-GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED = 4, 8, 40, 3, 64, 8, 5
+GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED, FEW_WORDS = 4, 8, 40, 3, 64, 8, 5, 3
 
 
 def is_negation(code: int) -> bool:
@@ -36,8 +36,7 @@ class Found:
     facts: int = 0
     of_headline: int = 0
     brief: int = 0
-    between: int = 0
-    behind: int = 0
+    told: int = 0
     lead: int | None = None
     said: int = 0
     rest: int = 0
@@ -131,8 +130,11 @@ def pair_gaps(diff: Diff) -> None:
 
 
 def align(diff: Diff, a: int, m: int, b: int, n: int) -> None:
-    """Pair a longest common subsequence; of several, one that leaves out of the new text what comes first."""
+    """Pair a longest common subsequence; of several, one that leaves out of the new text what comes first. If both gaps
+    are equally long, a figure keeps its place.
+    """
     equal = {(i, j) for i in range(m) for j in range(n) if diff.is_equal(a + i, b + j)}
+    equal -= {(i, j) for i, j in equal if m == n and i != j and is_figure(diff.own[a + i])}
     lengths = defaultdict[tuple[int, int], int](int)
     for i in reversed(range(m)):
         for j in reversed(range(n)):
@@ -155,60 +157,66 @@ def align(diff: Diff, a: int, m: int, b: int, n: int) -> None:
 def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
     """Sum up all sentences but those with a passage of prose that recurs."""
     found, state, begin = Found(), State(), 0
-    prose = list[bool]()
-    recurs = False
+    prose, recurs = False, False
     for passage in new.passages:
-        prose.append(passage.is_prose)
-        recurs |= passage.is_prose and passage.hash in recurring
+        prose |= passage.is_prose
+        recurs |= passage.hash in recurring
         if not passage.is_last:
             continue
         if not recurs:
-            add_sentence(diff, begin, passage, any(prose), found, state)
-        begin, prose, recurs = passage.end, [], False
-    found.behind += state.waiting
+            add_sentence(diff, begin, passage, prose, found, state)
+        begin, prose, recurs = passage.end, False, False
     return found
 
 
 @dataclass
 class State:
-    """waiting, new_since: new words of a short sentence, of prose, until the next one is known."""
+    """new_since: new words of prose until the next known sentence. row_figures: of the line before, if it is known."""
 
-    waiting: int = 0
     new_since: int = 0
-    is_brief: bool = False
+    row_figures: int = 0
     has_known: bool = False
     is_behind_known: bool = False
 
 
 def add_sentence(diff: Diff, begin: int, last: Passage, is_prose: bool, found: Found, state: State) -> None:
     places = range(diff.start + begin, diff.start + last.end)
-    is_open = [i not in diff.partners for i in places]
-    unmatched, is_new = sum(is_open), 2 * sum(is_open) >= len(places)
-    is_changed = (is_prose or last.is_marked) and not is_new
-    found.matched += len(places) - unmatched
+    unmatched = [i for i in places if i not in diff.partners]
+    count, is_new, is_sentence = len(unmatched), 2 * len(unmatched) >= len(places), is_prose or last.is_marked
+    figures = sum(is_figure(diff.own[i]) for i in places)
+    found.matched += len(places) - count
     found.tokens += len(places)
     if is_prose and found.lead is None:
-        is_dateline = all(is_open[:unmatched]) and unmatched <= DATELINE
-        found.lead = 0 if is_dateline else unmatched
-        found.said = len({diff.own[i] for i in places[:LEAD] if i not in diff.partners} & diff.headline)
+        is_dateline = unmatched == [*places[:count]] and count <= DATELINE
+        found.lead = 0 if is_dateline else count
+        found.said = len({diff.own[i] for i in unmatched if i < places.start + LEAD} & diff.headline)
     else:
-        found.rest += unmatched
+        found.rest += count
     if is_prose and is_new:
-        found.fresh += unmatched
-        state.new_since += unmatched * state.has_known
-    elif is_changed:
+        found.fresh += count
+        state.new_since += count * state.has_known
+    elif is_sentence and not is_new:
         add_alterations(diff, places, found)
-    if unmatched == 0 or is_changed:
-        found.brief += state.waiting * state.is_brief
-        found.between += state.waiting * (not state.is_brief)
+    if is_new and is_sentence:
+        found.told = max(found.told, len({diff.own[i] for i in unmatched} & diff.headline))
+    if is_new and not is_prose:
+        is_brief = last.is_marked and state.is_behind_known and count >= FEW_WORDS
+        if is_brief or (not is_sentence and 0 < figures == state.row_figures and is_put_in(diff, places)):
+            found.brief += count
+    state.row_figures = 0 if is_new or is_sentence else figures
+    state.is_behind_known = count == 0 or (is_sentence and not is_new)
+    if state.is_behind_known:
         found.inserted += state.new_since
-        state.waiting = state.new_since = 0
-        state.has_known = state.is_behind_known = True
-    elif not is_prose and state.is_behind_known and not state.waiting:
-        state.waiting, state.is_brief = unmatched, last.is_marked
-    else:
-        found.behind += state.waiting
-        state.waiting, state.is_behind_known = 0, False
+        state.new_since, state.has_known = 0, True
+
+
+def is_put_in(diff: Diff, places: range) -> bool:
+    """Whether a new line stands between words that follow each other in the known text; other new lines may follow."""
+    end = min(places.stop + LEAD, len(diff.own))
+    after = next((i for i in range(places.stop, end) if i in diff.partners), end)
+    following = diff.partners.get(after) if after < len(diff.own) else len(diff.known)
+    before = diff.partners.get(places.start - 1)
+    return before is not None and following == before + 1
 
 
 def add_alterations(diff: Diff, places: range, found: Found) -> None:

@@ -39,7 +39,7 @@ FLOATS = {
     *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
     *("gained_numbers", "fewer_words"),
     *("matched", "fresh", "inserted", "altered", "facts", "altered_headline"),
-    *("brief", "between", "behind", "lead", "said", "unmatched", "rest"),
+    *("brief", "told", "lead", "said", "unmatched", "rest"),
 }
 
 
@@ -266,7 +266,7 @@ def compare(
         found = differences(diff, new, recurring)
         s.matched, s.fresh, s.lead = found.matched / found.tokens if found.tokens else 1, found.fresh, found.lead or 0
         s.facts, s.altered, s.altered_headline = found.facts, found.altered, found.of_headline
-        s.inserted, s.brief, s.between, s.behind = found.inserted, found.brief, found.between, found.behind
+        s.inserted, s.brief, s.told = found.inserted, found.brief, found.told
         s.said, s.unmatched, s.rest = found.said, found.tokens - found.matched, found.rest
     is_changed = (s.new_numbers_anywhere > 0 and s.lost_numbers > 0) or s.facts + s.altered > 0
     s.corrects |= mark == 2 and bool(max(s.new_words, s.gained_words) >= 3)
@@ -294,24 +294,43 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def additions(item: Item, new: Print, known: Print) -> str:
-    """What an update adds: a headline, the first numbers, the sentence with the most new words; 200 bytes."""
-    spans, parts = word_spans(item.text), list[str]()
-    if any(bit_of_word(h) not in known.filter for h in new.headline_words):
+def additions(item: Item, new: Print, known: Print, has_diff: bool) -> str:
+    """What an update adds, 200 bytes: a headline, the first numbers, the sentence with the most new words; of one with
+    fewer than half, the words from the first to the last new one, and six on each side.
+    """
+    spans, parts, diff = word_spans(item.text), list[str](), diff_of(new, known) if has_diff else None
+
+    def is_new(token: int) -> bool:
+        return not diff.is_matched(token) if diff else NO_WORD != new.places[token] not in known.filter
+
+    if diff:
+        has_headline = any(diff.lacks(k - diff.start) for k in range(diff.start))
+    else:
+        has_headline = any(bit_of_word(h) not in known.filter for h in new.headline_words)
+    if has_headline:
         parts.append("new headline")
     if len(spans) == len(new.places):
-        numbers = [token for value, token in new.numbers if not has_number(known, value)][:4]
-        written = dict.fromkeys(_number_at(item.text, *spans[token]) for token in numbers)
+        numbers = [
+            token
+            for value, token in new.numbers
+            if (is_new(token) and diff.lacks(token) if diff else not has_number(known, value))
+        ]
+        written = dict.fromkeys(_number_at(item.text, *spans[token]) for token in numbers[:4])
         parts += ["numbers: " + ", ".join(written)] if written else []
-        begin, most, best = 0, 0, (0, 0)
-        for p in new.passages:
-            if p.is_last:
-                found = sum(place != NO_WORD and place not in known.filter for place in new.places[begin : p.end])
-                if p.is_prose and found > most:
-                    most, best = found, (begin, p.end)
-                begin = p.end
-        if best[1]:
-            parts.append(" ".join(item.text[spans[best[0]][0] : spans[best[1] - 1][1]].split()))
+
+        def written_from(begin: int, end: int) -> str:
+            return " ".join(item.text[spans[begin][0] : spans[end - 1][1]].split())
+
+        begin, most, best = 0, (False, 0), ""
+        for p in (p for p in new.passages if p.is_last):
+            found = [token for token in range(begin, p.end) if is_new(token)]
+            if found and (p.is_prose or p.is_marked, len(found)) > most:
+                most, best = (p.is_prose or p.is_marked, len(found)), written_from(begin, p.end)
+                if diff and 2 * len(found) < p.end - begin:
+                    first, last = found[0], found[-1] + 1
+                    best = f'"{written_from(first, last)}": {written_from(max(first - 6, begin), min(last + 6, p.end))}'
+            begin = p.end
+        parts += [best] if best else []
     data = "; ".join(parts).encode("utf-8", "replace")
     return "; ".join(parts) if len(data) <= 200 else data[:197].decode("utf-8", "ignore").rstrip() + "…"
 
