@@ -191,8 +191,8 @@ def _linked(edges: Codes, scores: NDArray[np.float64], size: int) -> Rows:
     codes, which = np.unique(between, return_inverse=True)
     sums, counts = np.bincount(which, scores[is_out], len(codes)), np.bincount(which, minlength=len(codes))
     linkage = _Linkage(np.bincount(groups, minlength=size).tolist())
-    for a, b, *link in zip(*(ends.tolist() for ends in rows_of(codes)), sums.tolist(), counts.tolist(), strict=True):
-        linkage.add(a, b, link)
+    for link in zip(*(ends.tolist() for ends in rows_of(codes)), sums.tolist(), counts.tolist(), strict=True):
+        linkage.add(*link)
     linkage.join()
     roots = np.arange(size)
     for place in linkage.joined:
@@ -201,10 +201,11 @@ def _linked(edges: Codes, scores: NDArray[np.float64], size: int) -> Rows:
 
 
 class _Linkage:
-    """Groups by their best place, and the links between them: the sum and the number of the scores that are known.
+    """Groups by their best place, and the links between them: the sum and the number of the scores that are known, and
+    a bound of their mean.
 
-    The heap has each pair of groups whose mean speaks for one article, perhaps more than once. A pair whose mean has
-    fallen since it was pushed is pushed again when it comes.
+    The heap has each link under its bound. Joined groups have no higher mean with a third one than the higher of the
+    two, so a bound stays one; the mean is computed when the bound comes.
     """
 
     def __init__(self, sizes: list[int]) -> None:
@@ -213,18 +214,19 @@ class _Linkage:
         self._heap: list[tuple[float, int, int]] = []
         self.joined: dict[int, int] = {}
 
-    def add(self, a: int, b: int, link: list[float]) -> None:
+    def add(self, a: int, b: int, known: float, count: int) -> None:
         """Link two groups."""
-        self._links.setdefault(a, {})[b] = self._links.setdefault(b, {})[a] = link
+        self._links.setdefault(a, {})[b] = self._links.setdefault(b, {})[a] = [known, count, _UNKNOWN]
         self._push(a, b)
 
     def _mean(self, a: int, b: int) -> float:
-        known, count = self._links[a][b]
+        known, count, _ = self._links[a][b]
         pairs = self._sizes[a] * self._sizes[b]
         return (known + (pairs - count) * _UNKNOWN) / pairs
 
     def _push(self, a: int, b: int) -> None:
-        if (mean := self._mean(a, b)) >= SAME_ARTICLE:
+        self._links[a][b][2] = mean = self._mean(a, b)
+        if mean >= SAME_ARTICLE:
             heapq.heappush(self._heap, (-mean, min(a, b), max(a, b)))
 
     def root(self, place: int) -> int:
@@ -238,25 +240,22 @@ class _Linkage:
         while self._heap:
             bound, *pair = heapq.heappop(self._heap)
             a, b = sorted(map(self.root, pair))
-            if a != b:
-                if self._mean(a, b) < -bound:
-                    self._push(a, b)
-                else:
-                    self._join(a, b)
+            if a == b or self._links[a][b][2] != -bound:
+                continue  # joined, or another entry has the bound
+            if self._mean(a, b) < -bound:
+                self._push(a, b)
+            else:
+                self._join(a, b)
 
     def _join(self, a: int, b: int) -> None:
         ours, theirs = self._links[a], self._links.pop(b)
         del ours[b], theirs[a]
         self._sizes[a] += self._sizes[b]
         self.joined[b] = a
-        for other, link in theirs.items():
+        for other, (known, count, bound) in theirs.items():
             del self._links[other][b]
-            if other in ours:
-                ours[other][0] += link[0]
-                ours[other][1] += link[1]
-            else:
-                ours[other] = self._links[other][a] = link
-            self._push(a, other)
+            before = ours.get(other, (0.0, 0, _UNKNOWN))
+            ours[other] = self._links[other][a] = [before[0] + known, before[1] + count, max(before[2], bound)]
 
 
 def _leaders(edges: Codes, size: int) -> Rows:
