@@ -15,7 +15,7 @@ import msgspec
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
-RULE_VERSION = 7
+RULE_VERSION = 8
 """The version of the features and weights in rule.py. Each change raises it; it is part of the evidence."""
 # The margin of one bit of a distance.
 _BIT = 0.05
