@@ -61,7 +61,7 @@ def state_of_another_scheme(directory: Path) -> None:
     dedup, file = Deduplicator(), directory / "saved"
     dedup.apply(dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)]))
     dedup.save(file)
-    Deduplicator.load(file, load_settings(fingerprint={"seed": 2}))
+    Deduplicator.load(file, load_settings(fingerprint={"anchors": 15}))
 
 
 def merge_without_memory(_: Path) -> None:

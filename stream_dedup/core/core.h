@@ -266,7 +266,7 @@ typedef struct {
     uint32_t hash;                       /* of its tokens */
     bool is_prose;                       /* it is part of a sentence of prose */
     bool is_last;                        /* it ends its sentence or line */
-    bool is_marked;                      /* its sentence ends in a mark */
+    bool is_marked;                      /* its sentence ends in a mark, and does not begin in brackets */
 } passage;
 
 /* Lines and sentences of one text. */

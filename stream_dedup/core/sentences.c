@@ -128,6 +128,12 @@ static bool is_marked(const token_list *tokens, const sentence_list *sentences) 
     return marked * MARKED_SHARE > tokens->count && !is_without_marks(tokens);
 }
 
+/* Whether a bracket opens before a token. A whole sentence in brackets is an aside: a credit, a reference. */
+static bool is_in_brackets(const token_list *tokens, int64_t token) {
+    int64_t at = tokens->places[2 * token];
+    return at > 0 && (tokens->text[at - 1] == '(' || tokens->text[at - 1] == '[');
+}
+
 /* Write the passages of a text and return their number, at most one a token.
  *
  * words: of each token; units: what its shingles are made of, `width` long. first_token, first_shingle: of this text
@@ -141,6 +147,7 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
         int64_t end = sentences->ends[k], least = sentences->is_sentence[k] ? LEAST_SENTENCE : LEAST_LINE;
         bool is_prose = sentences->is_sentence[k] || !has_marks;
         is_prose = is_prose && length_of(tokens, begin, end) >= least;
+        bool is_sentence = sentences->is_sentence[k] && !is_in_brackets(tokens, begin);
         int64_t stop = (starts ? starts[end] : end) - width + 1; /* the first shingle that leaves it */
         while (begin < end) {
             int64_t until = min_i64(begin + PASSAGE_TOKENS, end);
@@ -156,7 +163,7 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
                 .hash = narrowed(mix(hash)),
                 .is_prose = is_prose,
                 .is_last = until == end,
-                .is_marked = sentences->is_sentence[k],
+                .is_marked = is_sentence,
             };
             begin = until;
         }

@@ -24,7 +24,7 @@ from stream_dedup.fingerprint.characters import (
     segment,
     word_classes,
 )
-from stream_dedup.fingerprint.headlines import headline_of
+from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.kernel import (
     MOST_HEADLINE_NUMBERS,
     Recipe,
@@ -216,4 +216,4 @@ def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
 
 def _text_of(item: Item, scheme: Scheme) -> str:
     """The text of the shingles."""
-    return item.text or (headline_of(item) if scheme.has_letters else "")
+    return cut_tail(item.text, item.source) or (headline_of(item) if scheme.has_letters else "")

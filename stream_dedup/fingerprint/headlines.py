@@ -1,4 +1,5 @@
-"""Cut off a headline what is not said in it: the site's name, the form of the text, a kicker, its own repetition.
+"""Cut off a headline what is not said in it: the site's name, the form of the text, a kicker, its own repetition. And
+off a text the last line, if it sends readers to the site.
 
 A part of a headline is cut only if it resembles the item's source, or is a label in labels.txt, or stands behind a bar
 ("Headline | Section | Site"), which no sentence has. All else is news: "... - called off", "Cancelled: ...".
@@ -33,6 +34,8 @@ _MAX_SUFFIXES = 16
 # The rest must still be a headline.
 _HEADLINE_WORDS = 4
 _HEADLINE_CHARACTERS = 8
+# "More news from the region on The Harbor Post" has nine words.
+_TAIL_WORDS, _TAIL_CHARACTERS = 10, 90
 _LEAST_NAME = 4  # letters of a word that a source's name may be recognised by: "the" and "of" are in many names
 
 
@@ -64,6 +67,21 @@ def headline_of(item: Item) -> str:
     """
     headline = _once(cut_site_suffix(item.title, item.source))
     return headline if item.text else cut_label(headline)
+
+
+def cut_tail(text: str, source: str) -> str:
+    """Cut off the last line of a text if it is short and ends in the name of the site. O(1) but for the copy.
+
+    >>> cut_tail("The bridge is open.\\nRead more local news on Harbor Post.", "harborpost.example")
+    'The bridge is open.'
+    >>> cut_tail("The bridge is open.\\nThe mayor thanked all.", "harborpost.example")
+    'The bridge is open.\\nThe mayor thanked all.'
+    """
+    start, name = text.rfind("\n", max(len(text) - _TAIL_CHARACTERS, 1)), _name_in(source).removeprefix("the")
+    if start < 0 or len(name) < _LEAST_NAME:
+        return text
+    words = _WORD.findall(text[start:].casefold())
+    return text[:start] if len(words) <= _TAIL_WORDS and "".join(words).endswith(name) else text
 
 
 def cut_label(headline: str) -> str:

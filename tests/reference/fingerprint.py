@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stream_dedup.fingerprint import characters, lexicon
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
-from stream_dedup.fingerprint.headlines import headline_of
+from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.news.item import Item
 
@@ -398,9 +398,14 @@ class Passage:
 
 
 def passages_of(
-    tokens: list[Token], words: list[int], sentences: list[tuple[int, bool]], starts: list[int], width: int
+    data: bytes,
+    tokens: list[Token],
+    words: list[int],
+    sentences: list[tuple[int, bool]],
+    starts: list[int],
+    width: int,
 ) -> list[Passage]:
-    """starts: the first unit of each token, and the number of units; width: of a shingle."""
+    """data: the folded text; starts: the first unit of each token, and the number of units; width: of a shingle."""
     out, start = list[Passage](), 0
     begins = [0, *(end for end, _ in sentences)]
     marked = sum(end - begin for begin, (end, is_sentence) in zip(begins, sentences, strict=False) if is_sentence)
@@ -409,13 +414,14 @@ def passages_of(
     for end, is_sentence in sentences:
         length = sum(1 if token.is_character else 2 for token in tokens[start:end])
         is_prose = (is_sentence or not has_marks) and length >= (15 if is_sentence else 80)
+        is_marked = is_sentence and data[max(tokens[start].start - 1, 0) : tokens[start].start] not in (b"(", b"[")
         while start < end:
             until = end if end - start < 24 else start + 16  # a short rest joins the passage before it
             h = until - start
             for i in range(until - start):
                 h += (words[start + i] + i * GOLDEN & M64) * FIRST
             last = max(min(starts[until], starts[end] - width + 1), starts[start])
-            out.append(Passage(until, narrowed(mix(h & M64)), is_prose, until == end, is_sentence, starts[start], last))
+            out.append(Passage(until, narrowed(mix(h & M64)), is_prose, until == end, is_marked, starts[start], last))
             start = until
     return out
 
@@ -520,7 +526,7 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
         out.keys = [*(keys if out.body_size else [0] * len(keys)), id_key]
         return out
     title = folded(headline_of(item), scheme)
-    text = folded(item.text or (headline_of(item) if scheme.has_letters else ""), scheme)
+    text = folded(cut_tail(item.text, item.source) or (headline_of(item) if scheme.has_letters else ""), scheme)
     headline, tokens = tokens_of(title, scheme), tokens_of(text, scheme)
     out.digest = digest_of(digest_of(seed, headline), tokens)
     features = [feature_of(headline, i, seed) for i in range(len(headline))]
@@ -576,5 +582,5 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
     ]
     out.keys = [*anchor_keys(out.shingles, s.anchors, *run), *bands[0], *bands[1], narrowed(out.digest), id_key]
     width = max(scheme.shingle_widths) if has_characters else scheme.shingle_widths.words
-    out.passages = passages_of(tokens, words, sentences_of(tokens, text.encode()), starts, width)
+    out.passages = passages_of(text.encode(), tokens, words, sentences_of(tokens, text.encode()), starts, width)
     return out
