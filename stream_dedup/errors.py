@@ -44,8 +44,8 @@ class BadItem(StreamDedupError):  # noqa: N818 - "bad item" is the glossary's te
     """An item cannot be judged.
 
     `reason` is a short fixed word, used as a metric label and a header; `detail` is for people; `id` is the item's id,
-    empty if it could not be read. The decoder makes this error, and a batch carries it in the place of the item, so
-    records and verdicts keep the same order.
+    empty if it could not be read. Whoever finds the fault makes this error, mostly the decoder. A batch carries it in
+    the place of the item, so records and verdicts keep the same order.
     """
 
     def __init__(self, reason: str, detail: str, id: str = "") -> None:

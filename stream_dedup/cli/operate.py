@@ -1,7 +1,4 @@
-"""Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `give-back`, `migrate`.
-
-Each takes the worker's settings file; `state` reads a changelog, on Kafka or in a directory of `filter --state`.
-"""
+"""Commands of a worker on Kafka: `run`, `health`, `topics create|check|fix`. Each takes the worker's settings file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Find the candidates of each item of a batch: earlier items that share a key with it. At most MAX_CANDIDATES of
-them (core.h) are compared.
+"""What core/candidates.c takes to find the candidates of each item of a batch: earlier items that share a key with it.
+At most MAX_CANDIDATES of them (core.h) are compared.
 
 One rule holds wherever a batch begins; core/candidates.c applies it, item by item:
 

@@ -212,7 +212,7 @@ class Deduplicator:
     # -- apply -------------------------------------------------------------------------------------------
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Add a judged batch to the index, whose verdicts are durable. Call it once per batch.
+        """Take a judged batch into the index; its verdicts are durable. Call it once per batch.
 
         With `pending` they need not be durable yet: the batch waits beside the index, and counts for the next one.
         Raises UsageError without `pending` while other batches are pending, and for a batch of another scheme.

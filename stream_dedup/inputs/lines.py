@@ -1,4 +1,4 @@
-"""Read inputs line by line, in any format; several of them as one sequence. inputs.py unpacks them.
+"""Read inputs line by line, in any format; several of them as one sequence. packing.py unpacks them.
 
 `READERS` lists the formats and the function that reads each. A `LineReader` yields the bytes of each line without its
 line feed (of a table each row as a JSON object), with its place. A run that must find its place again stores the

@@ -207,7 +207,7 @@ TEXT_CHARS = 1500
 
 
 class Recent(Observer):
-    """The last `limit` items (0: none) by id, in at most `limit` times ITEM_BYTES bytes."""
+    """The last `limit` items (0: none) by id, in at most `limit` times ITEM_BYTES bytes; lists show some of them."""
 
     def __init__(self, limit: int, *, clock: Callable[[], float] = time.time) -> None:
         self.limit = limit

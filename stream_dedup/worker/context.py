@@ -46,7 +46,7 @@ class WorkerContext:
         return is_first
 
     def thread(self, name: str) -> Bounded:
-        """Start a thread for the calls of one client."""
+        """Start a thread for calls with a time limit: of a client, the packer, the preparer or an opening."""
         return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining, self.runtime)
 
     def call(self, thread: Bounded, action: str, function: Callable[[], T]) -> T:

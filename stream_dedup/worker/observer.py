@@ -34,7 +34,7 @@ class CommitStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """A committed batch."""
+    """A batch. Observers get it once it is committed."""
 
     task: str
     items: Sequence[Item | Tombstone | BadItem]  # in the order of `records`

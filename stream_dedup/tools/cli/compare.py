@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _NOWHERE = "and no such file; to look up an id, name its corpus with --in, or the brokers with --bootstrap or --config"
 # A feature that adds less to the log-odds changes the probability by .01 at most.
+_CLOSE = 0.01  # two digits of a probability that is nearer to its threshold would not tell which is greater
 _LEAST_LOG_ODDS = 0.05
 # Ids for items without one. They differ, because an item with the same id would be a new version.
 _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
@@ -241,7 +242,8 @@ def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str,
 
 def _model(name: str, yes: str, is_so: str, is_not: str, answer: Answer) -> Iterator[tuple[str, str]]:
     """Yield what a model says, and the reasons for and against it."""
-    yield name, f"{answer.probability:.2f}; {yes} from {answer.threshold:.2f}"
+    digits = 2 if abs(answer.probability - answer.threshold) > _CLOSE else 4
+    yield name, f"{answer.probability:.{digits}f}; {yes} from {answer.threshold:.2f}"
     for question, sign in ((f"for {is_so}", 1), (f"for {is_not}", -1)):
         terms = (term for term in answer.features if term.adds * sign > _LEAST_LOG_ODDS)
         yield question, "; ".join(f"{term.meaning} ({term.adds:+.2f})" for term in terms) or "nothing"

@@ -19,7 +19,7 @@ def show_command(config: ConfigOption = None) -> None:
 
     settings = common.settings_of(config)
     group = show(settings)
-    typer.echo(f"{settings.kafka.group_id}: {group.state}, {len(group.members)} members")
+    typer.echo(f"{settings.kafka.group_id}: {group.state}, {counted(len(group.members), 'member')}")
     for client, host in group.members:
         typer.echo(f"  {client} {host}")
     for partition, (offset, end) in sorted(group.offsets.items()):

@@ -14,6 +14,7 @@ from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.give_back import GIVEN_BACK
 from stream_dedup.worker.outgoing import DETAIL, ORIGINAL, REASON, VERDICT
 
 
@@ -46,5 +47,6 @@ def line_of(record: Record, decode: Decoder) -> Line:
         fields = decode.read(record.value, record.headers).fields if record.value else {}
     reasons = " ".join(headers[name] for name in (REASON, DETAIL) if name in headers)
     detail = f"of {headers[ORIGINAL]}" if ORIGINAL in headers else reasons
+    detail += ", given back by hand" if GIVEN_BACK in headers else ""
     id, title = (str(fields.get(name) or "") for name in ("id", "title"))
     return Line(record.timestamp, headers.get(VERDICT, ""), id, title, detail)

@@ -18,6 +18,11 @@ def test_a_held_back_item_shows_its_original_and_our_verdict() -> None:
     assert line == Line(1000, "duplicate", "b", "Ferry runs again", "of a")
 
 
+def test_an_item_that_was_given_back_says_so() -> None:
+    headers = (("dedup-verdict", b"duplicate"), ("dedup-original", b"a"), ("dedup-given-back", b"by hand"))
+    assert shown(b'{"id": "b", "title": "T"}', *headers).detail == "of a, given back by hand"
+
+
 def test_bytes_that_are_no_item_show_what_is_wrong() -> None:
     line = shown(b"{", ("dedup-verdict", b"bad"), ("dedup-reason", b"json"), ("dedup-detail", b"cut short"))
     assert line == Line(1000, "bad", "", "", "json cut short")
