@@ -143,7 +143,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
         ("nowhere.jsonl", "there is no file"),
     ),
     errors.CorruptBlock: (damaged_state, ("saved, byte", "restore the file from a copy")),
-    errors.SchemeMismatch: (state_of_another_scheme, ("seed = 1 then, 2 now", "Load it with the settings")),
+    errors.SchemeMismatch: (state_of_another_scheme, ("anchors = 16 then, 15 now", "Load it with the settings")),
     errors.MergeFailed: (merge_without_memory, ("rows 0 to", "more memory")),
     errors.StreamError: (no_right, ("polling news.raw: TopicAuthorizationFailedError", "Topics and rights")),
     errors.TopicError: (
@@ -157,7 +157,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
         with_client(answers=[None, EXPIRED]), ("waiting for the acknowledgements", "Expiring"),
     ),
     errors.Refused: (
-        with_client(answers=[None, kafka_errors.MessageSizeTooLargeError("too large")]), ("refuse", "too large"),
+        with_client(answers=[None, None, kafka_errors.MessageSizeTooLargeError("too large")]), ("refuse", "too large"),
     ),
     errors.Stalled: (with_client(0.1, hangs={"commit"}), ("committing did not end", "bound")),
     errors.LoginRefused: (
