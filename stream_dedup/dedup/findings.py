@@ -26,6 +26,7 @@ from stream_dedup.dedup.decide import (
 from stream_dedup.dedup.rule import probability, strongest
 from stream_dedup.dedup.source_rules import IGNORE, PASS, PREFER, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.fingerprint.headlines import cut_tail
 from stream_dedup.settings import PolicySettings
 
 # A body is a cut of a longer one that contains this share of it: so are 17 of 24 pairs that readers called cuts, and 28
@@ -94,7 +95,7 @@ def verdicts_of(
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
         elif ruling.kind is update and decided.has_novelty:
-            adds = describe_additions(item.text, decided.outcomes["adds"][j])
+            adds = describe_additions(cut_tail(item.text, item.source), decided.outcomes["adds"][j])
             evidence = msgspec.structs.replace(evidence, adds=adds)
         if rule == PASS and not ruling.forward:
             ruling = Ruling(ruling.kind, Stage.POLICY, True, REASONS[PASS])

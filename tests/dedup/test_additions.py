@@ -49,3 +49,13 @@ def test_a_new_word_of_the_headline_is_said() -> None:
     assert adds(FERRY, f"{FERRY} Divers found 17 more bodies in the hull on Friday night.", f"{TITLE} Zanzibar") == (
         "new headline; numbers: 17; Divers found 17 more bodies in the hull on Friday night"
     )
+
+
+def test_a_last_line_that_names_the_site_is_not_named() -> None:
+    sentence = "Divers of the coast guard found the missing engineer in a cabin."
+    text = " ".join([*BANK[:2], sentence, *BANK[2:]]) + "\nRead more local news on Harbor Post."
+    items = [item("a", " ".join(BANK), "harborpost.example"), item("a", text, "harborpost.example", hour=1)]
+    with Deduplicator(load_settings(policy={"updates": "forward"})) as dedup:
+        verdict = dedup.judge(items).verdicts[1]
+    assert verdict.evidence is not None
+    assert verdict.evidence.adds == sentence.rstrip(".")

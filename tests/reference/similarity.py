@@ -12,6 +12,7 @@ import numpy as np
 
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
+from stream_dedup.fingerprint.headlines import cut_tail
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from tests.reference.fingerprint import (
@@ -298,7 +299,8 @@ def additions(item: Item, new: Print, known: Print, has_diff: bool) -> str:
     """What an update adds, 200 bytes: a headline, the first numbers, the sentence with the most new words; of one with
     fewer than half, the words from the first to the last new one, and six on each side.
     """
-    spans, parts, diff = word_spans(item.text), list[str](), diff_of(new, known) if has_diff else None
+    text = cut_tail(item.text, item.source)
+    spans, parts, diff = word_spans(text), list[str](), diff_of(new, known) if has_diff else None
 
     def is_new(token: int) -> bool:
         return not diff.is_matched(token) if diff else NO_WORD != new.places[token] not in known.filter
@@ -315,11 +317,11 @@ def additions(item: Item, new: Print, known: Print, has_diff: bool) -> str:
             for value, token in new.numbers
             if (is_new(token) and diff.lacks(token) if diff else not has_number(known, value))
         ]
-        written = dict.fromkeys(_number_at(item.text, *spans[token]) for token in numbers[:4])
+        written = dict.fromkeys(_number_at(text, *spans[token]) for token in numbers[:4])
         parts += ["numbers: " + ", ".join(written)] if written else []
 
         def written_from(begin: int, end: int) -> str:
-            return " ".join(item.text[spans[begin][0] : spans[end - 1][1]].split())
+            return " ".join(text[spans[begin][0] : spans[end - 1][1]].split())
 
         begin, most, best = 0, (False, 0), ""
         for p in (p for p in new.passages if p.is_last):
