@@ -57,8 +57,7 @@ def check_command(
         (items is not None and not is_topic, "--items goes with --topic NAME, and files are read whole: leave it out"),
         (file_format is not None and is_topic, "--format says what files hold; a topic has records: leave it out"),
     )
-    tables: dict[str, dict[str, Any]] = {"kafka": {"bootstrap_servers": bootstrap}} if bootstrap is not None else {}
-    settings = common.settings_of(config, **tables, **({"item": {"query": query}} if query is not None else {}))
+    settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap}, item={"query": query})
     first: list[Item] = []
     if topic is None:
         summary = _of_files(settings, inputs or [], file_format, first)

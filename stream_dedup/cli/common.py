@@ -73,10 +73,14 @@ FormatOption = Annotated[
 
 
 def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:
-    """Load the settings of --config; `overrides` are those that options set."""
+    """Load the settings of --config; `overrides` are those that options set, None where an option was not given."""
     from stream_dedup.settings import load_settings
 
-    return load_settings(config, **overrides)
+    given = {
+        table: {name: value for name, value in values.items() if value is not None}
+        for table, values in overrides.items()
+    }
+    return load_settings(config, **given)
 
 
 def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> None:

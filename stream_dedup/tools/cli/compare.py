@@ -86,7 +86,7 @@ def explain_command(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
         )
     names = [first, second]
-    settings = common.settings_of(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap})
     is_on_kafka = (
         "bootstrap_servers" in settings.kafka.model_fields_set
         and not corpus
