@@ -24,7 +24,7 @@ from stream_dedup.errors import ConfigError, InputError
 
 LIBRARY = Path(__file__).with_name("_core.so")
 """The build (build.py) compiles it from the C files beside this one."""
-VERSION = 3
+VERSION = 4
 """Of the functions and structs in core.h; memory.c has the same. Raise both with every change of core.h."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
@@ -97,6 +97,16 @@ def record(name: str, fields: list[tuple[Any, ...]]) -> "np.dtype[np.void]":
     """An aligned dtype whose rows are the struct `name` of core.h."""
     RECORDS[name] = np.dtype(fields, align=True)
     return RECORDS[name]
+
+
+def declared(name: str) -> list[list[str]]:
+    """The rows of a table that the core declares for Python: a line each, their columns apart by tabs.
+
+    >>> declared("similarity_fields")[0]
+    ['float', 'apart']
+    """
+    text = ctypes.c_char_p.in_dll(_LIBRARY, name).value or b""
+    return [row.split("\t") for row in text.decode().splitlines()]
 
 
 def pointers(structs: Sequence[Struct]) -> NDArray[np.uint64]:
