@@ -1,11 +1,13 @@
 """Make stream_dedup/fingerprint/words.txt: number words and negations of the languages of news.
 
-    python -m docs.words CLDR UD
+    python -m docs.words CLDR UD FREQUENCIES
 
 CLDR: a git directory of unicode-org/cldr-json (Unicode License v3), whose spell-out rules give the number words.
 UD: one of UniversalDependencies/docs (Apache License 2.0), whose statistics of `Polarity` and `PronType` name the most
 frequent negations of each treebank, and those of other parts of speech the words that a number word of another language
 looks like ("on" is ten in Turkish): such a word is left out.
+FREQUENCIES: one of hermitdave/FrequencyWords (CC BY-SA 4.0), which counts the words of subtitles. It only tells which
+words of one language are common in another, where they mean something else ("nach" denies in Irish).
 """
 
 import json
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stream_dedup.fingerprint.characters import fold
@@ -37,6 +39,18 @@ HEADER = """\
 """
 _NEGATIVE = ("ADV", "AUX", "CCONJ", "DET", "INTJ", "PART", "PRON", "SCONJ", "VERB")
 _CLOSED = ("ADP", "ADV", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ", "VERB")
+# A word is common from this share of all words on. What is common in another language is left out if it is so many
+# times as frequent there as in its own.
+_COMMON, _FOR_NUMBERS, _FOR_NEGATIONS = 1.5e-4, 10, 4 / 3
+_LISTED = 3000  # words of a language that are that common, and more
+# Names of the lists for languages of LANGUAGES.
+_LISTS = {"nb": "no", "nn": "no", "fil": "tl", "sr-Latn": "sr"}
+# What denies nothing by itself, though a treebank calls it negative; what is a number in one phrase only ("one
+# thousand"); and what the lists do not tell: "there" of German is a four of Turkish, and in Nepali, which has no list,
+# "is" is a six and "vote" a "don't" of Hindi.
+_OTHERS = frozenset(
+    ["dort", "hindi", "know", "mitte", "one", "point", "sa", "solo", "как", "одна", "однои", "одну", "छ", "मत"]
+)
 _PART = re.compile(r"\$\([^$]*\)\$|([←→=])([^←→=]*)([←→=])→?|\[([^\]]*)\]")
 
 
@@ -117,12 +131,36 @@ def negations(page: str) -> Iterable[str]:
                 yield word
 
 
+def frequencies(folder: str) -> dict[str, dict[str, float]]:
+    """The share of each common word, folded, in the words of each language."""
+    found = defaultdict[str, dict[str, float]](lambda: defaultdict(float))
+    for path in _git(folder, "ls-tree", "-r", "--name-only", "HEAD", "content/2018/").split():
+        if not (match := re.fullmatch(r"content/2018/([a-z]{2})/[a-z]{2}_50k\.txt", path)):
+            continue
+        rows = [row.split(" ") for row in _git(folder, "show", f"HEAD:{path}").splitlines()[:_LISTED]]
+        total = sum(int(count) for _, count in rows)
+        for word, count in rows:
+            found[fold(word)][match[1]] += int(count) / total
+    return found
+
+
+def is_homograph(word: str, languages: Iterable[str], shares: Mapping[str, Mapping[str, float]], most: float) -> bool:
+    """Whether a word of these languages is common in another one, and more than `most` times as frequent there.
+
+    >>> is_homograph("dort", ["tr"], {"dort": {"tr": 0.0004, "de": 0.0015}}, 3)
+    True
+    """
+    of_word, own = shares.get(fold(word), {}), {_LISTS.get(language, language) for language in languages}
+    other = max((share for language, share in of_word.items() if language not in own), default=0.0)
+    return other >= _COMMON and other > most * max((of_word.get(language, 0.0) for language in own), default=0.0)
+
+
 def _git(folder: str, *arguments: str) -> str:
     command = ["git", "--git-dir", folder, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
-def main(cldr: str, treebanks: str) -> None:
+def main(cldr: str, treebanks: str, subtitles: str) -> None:
     """Write the table."""
     negative, common = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for path in _git(treebanks, "ls-tree", "-r", "--name-only", "HEAD", "treebanks/").split():
@@ -137,20 +175,27 @@ def main(cldr: str, treebanks: str) -> None:
             types = re.search(r"^The 10 most frequent `\w+` types:.*$", _git(treebanks, "show", f"HEAD:{path}"), re.M)
             for word in listed(types[0]) if types else ():
                 common[word].add(language)
-    values = defaultdict[str, set[int]](set)
+    values, counted = defaultdict[str, set[int]](set), defaultdict[str, set[str]](set)
+    shares = frequencies(subtitles)
     for language in sorted(LANGUAGES):
         path = f"cldr-json/cldr-rbnf/rbnf/{language}.json"
         if path in _git(cldr, "ls-tree", "--name-only", "HEAD", path):
             sets = json.loads(_git(cldr, "show", f"HEAD:{path}"))["rbnf"]["rbnf"]["SpelloutRules"]
             for word, value in number_words(Rules(sets)):
                 values[word].add(value)
+                counted[word].add(language)
     lines = defaultdict[str, list[str]](list)
     for word, found in values.items():
+        if fold(word) in _OTHERS or is_homograph(word, counted[word], shares, _FOR_NUMBERS):
+            continue
         if len(found) == 1 and is_word(word) and word not in common and word not in negative:
             lines[str(*found)].append(word)
     for word, languages in negative.items():
+        if fold(word) in _OTHERS or is_homograph(word, languages, shares, _FOR_NEGATIONS):
+            continue
         own = languages & common[word]
-        if is_word(word) and len(languages) >= len(common[word] - own):
+        # "No" is something else in seven languages, and denies in six.
+        if is_word(word) and 5 * len(languages) >= 4 * len(common[word] - own):
             lines["-"].append(word)
     release = json.loads(_git(cldr, "show", "HEAD:cldr-json/cldr-rbnf/package.json"))["version"]
     rows = [f"{key} {' '.join(sorted({fold(word) for word in words}))}\n" for key, words in lines.items()]

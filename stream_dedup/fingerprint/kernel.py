@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, address, arena, call, copied, record, utf8_of
 from stream_dedup.fingerprint.characters import encoded, fold
 
-VERSION = 5
+VERSION = 6
 """Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
 MOST_HEADLINE_NUMBERS = 8
 """Most figures of a headline that are compared; a headline with more is a table."""

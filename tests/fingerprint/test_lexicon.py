@@ -30,7 +30,7 @@ def test_a_number_word_is_the_token_of_its_digits(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["not", "nicht", "pas", "não", "не", "nie", "değil", "नहीं", "ikke", "không", "不", "nem"]
+    "word", ["not", "no", "nicht", "pas", "não", "не", "nie", "değil", "नहीं", "ikke", "không", "不", "nem"]
 )
 def test_a_negation_is_one(word: str) -> None:
     assert traits(word) == [NEGATION]
@@ -43,6 +43,11 @@ def test_what_has_a_digit_is_a_figure(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["bridge", "on", "the", "Brücke", "мост", "桥"])
 def test_other_words_have_no_trait(word: str) -> None:
+    assert traits(word) == [NO_TRAIT]
+
+
+@pytest.mark.parametrize("word", ["nach", "dort", "he", "one", "bin", "на", "छ", "मत"])
+def test_a_word_that_is_common_as_something_else_in_another_language_has_no_trait(word: str) -> None:
     assert traits(word) == [NO_TRAIT]
 
 
