@@ -486,8 +486,10 @@ typedef struct differences {
     int64_t brief;              /* in short sentences behind known ones, and in rows of a list */
     int64_t told;               /* words of the new headline in that new sentence which says most of them */
     int64_t lead, rest, said;   /* without a partner, in the first sentence of prose and behind it; see `words_said` */
+    int64_t places, rewritten;  /* where new words stand between known ones; of a few words or more, behind the lead */
     int64_t new_since, row_figures; /* scratch: new words of prose until the next known sentence; of a known line before */
-    bool has_lead, has_known, is_behind_known;
+    int64_t next, gap, run, run_start, known_end; /* scratch of `add_gaps` */
+    bool has_lead, has_known, is_behind_known, is_lead;
 } differences;
 
 diff *take_diff(arena *scratch);

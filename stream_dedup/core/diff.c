@@ -21,6 +21,7 @@ enum {
     LEAD = 64,       /* words of the first sentence in which those of the headline are looked for */
     DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
+    MOST_LOST = 80,  /* known words in the place of new ones: more is another paragraph */
     FEW_WORDS = 3,   /* of a short sentence: fewer are "More soon.", "(Reuters)." */
 };
 
@@ -330,11 +331,46 @@ static bool is_row(const diff *work, int64_t first, int64_t last, int64_t figure
     return next == work->partners[first - 1] + 1;
 }
 
+/* Close the gap before a run of FLANK known words: what stands in it was put in, or stands in the place of other words. */
+static void close_gap(differences *found) {
+    int64_t lost = found->run_start - found->known_end;
+    if (found->known_end != NONE && found->gap && lost >= 0 && lost <= MOST_LOST) {
+        found->places++;
+        if (!found->is_lead && found->gap >= FEW_WORDS) found->rewritten += found->gap;
+    }
+    found->gap = 0;
+    found->is_lead = false;
+}
+
+/* Add what stands between words that are known on both sides, whatever sentences it is in. */
+static void add_gaps(const diff *work, int64_t first, int64_t last, bool is_sentence, bool is_first, differences *found) {
+    if (found->next != first) { /* the first sentence, or one behind another that recurs elsewhere */
+        found->known_end = NONE;
+        found->gap = found->run = 0;
+    }
+    found->next = last;
+    for (int64_t i = first; i < last; i++) {
+        int64_t partner = work->partners[i];
+        if (partner == NONE) {
+            found->gap += is_sentence && work->own[i] != FURTHER_GROUP;
+            found->is_lead |= is_sentence && is_first;
+            found->run = 0;
+            continue;
+        }
+        bool goes_on = found->run && partner == work->partners[i - 1] + 1;
+        found->run = goes_on ? found->run + 1 : 1;
+        if (!goes_on) found->run_start = partner;
+        if (found->run == FLANK) close_gap(found);
+        if (found->run >= FLANK) found->known_end = partner + 1;
+    }
+}
+
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found) {
     int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0, figures = 0;
     for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
     for (int64_t i = first; i < last; i++) figures += is_figure(work->own[i]);
     bool is_sentence = is_prose || is_marked, is_new = 2 * unmatched >= last - first;
+    add_gaps(work, first, last, is_sentence, !found->has_lead, found);
     found->matched += last - first - unmatched;
     found->tokens += last - first;
     found->rest += unmatched;

@@ -285,7 +285,7 @@ static void find_new_headline_numbers(similarity *pair, const uint32_t *values, 
 void find_differences(similarity *pair, const news *news, int64_t item, const article *article, const diff *diff) {
     const texts *texts = &news->texts;
     text_bounds text = bounds_of(texts, item);
-    differences found = {0};
+    differences found = {.next = NONE};
     int64_t begin = text.token;
     bool is_prose = false, recurs = false;
     for (int64_t p = text.first; p < text.last; p++) {
@@ -307,6 +307,8 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
     pair->told = (float)found.told;
     pair->lead = (float)found.lead;
     pair->said = (float)found.said;
+    pair->places = (float)found.places;
+    pair->rewritten = (float)found.rewritten;
     pair->unmatched = (float)(found.tokens - found.matched);
     pair->rest = (float)found.rest;
 }

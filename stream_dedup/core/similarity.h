@@ -61,6 +61,8 @@ FIELD(float, brief)            /* new words in short sentences behind known ones
 FIELD(float, told)             /* words that only the new headline says, in the new sentence which says most of them */
 FIELD(float, lead)             /* new words in the first sentence of prose */
 FIELD(float, said)             /* words there that only the new headline says */
+FIELD(float, places)           /* places where new words stand between known ones */
+FIELD(float, rewritten)        /* new words of those places behind the first sentence that have three or more */
 FIELD(float, unmatched)        /* new words of all sentences */
 FIELD(float, rest)             /* new words of all sentences but the first one of prose */
 

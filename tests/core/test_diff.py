@@ -26,7 +26,7 @@ FERRY = (
 SENTENCES = FERRY.split(". ")
 DIFF = (
     *("matched", "fresh", "inserted", "altered", "facts", "altered_headline", "brief", "told", "lead"),
-    *("said", "unmatched", "rest"),
+    *("said", "places", "rewritten", "unmatched", "rest"),
 )
 
 
@@ -120,6 +120,19 @@ def test_a_value_in_the_place_of_another_and_a_caption_between_rows_are_no_more_
     assert diff(listed([*TABLE[:2], "Willow 18", *TABLE[3:]]), listed(TABLE))["brief"] == 0
     assert diff(listed([*TABLE[:2], "Photo: Willa Oakes", *TABLE[2:]]), listed(TABLE))["brief"] == 0
     assert diff(FERRY.replace(". Farmers", ".\nPhoto 18\nFarmers"))["brief"] == 0, "no list"
+
+
+def test_what_is_put_in_or_rewritten_between_known_words_is_rewritten() -> None:
+    cause = replaced("until spring", "because the tunnel at Ash remains closed")
+    assert (cause["rewritten"], cause["places"], cause["altered"]) == (7, 1, 0)
+    speaker = replaced("The mayor said", "Kim Birch from the port authority said")
+    assert (speaker["rewritten"], speaker["places"]) == (5, 1), "at the head of a sentence, too"
+    assert replaced("will pay for a bus", "will pay from May on for a bus")["rewritten"] == 3
+    style = replaced("council will pay", "council would pay")
+    assert (style["rewritten"], style["places"]) == (0, 1), "a word or two are a matter of style"
+    lead = replaced("was taken out of service", "sank in the storm last night")
+    assert (lead["rewritten"], lead["places"]) == (0, 1), "the first sentence has a measure of its own"
+    assert diff(FERRY + "The tolls rise in May.")["places"] == 0, "nothing that is known follows"
 
 
 def test_two_figures_in_each_other_s_place_are_two_facts_however_near_they_stand() -> None:

@@ -9,9 +9,10 @@ import unicodedata
 from random import Random
 
 from tests.lab.figures.news_edits import Made, MakeEdit
-from tests.lab.figures.stories import Pool, Story
+from tests.lab.figures.stories import WORD, Pool, Story, with_swapped
 
 _TEASERS = 6
+_TYPOS, _LONG_WORD = 2, 6
 _SENTENCES = 6  # of a text of one paragraph that is cut into paragraphs, at least
 # What Arabic and Persian keyboards write in more than one way.
 _FOLDED = {
@@ -73,6 +74,31 @@ def affixes(story: Story, pool: Pool, chance: Random) -> Made | None:
 def site_suffix(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The site's name behind the headline."""
     return Made(f"{story.title} - {chance.choice(('Other Example', 'other.example', 'The Elm Gazette'))}", story.text)
+
+
+def synonyms(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """Two or three common words replaced by others that mean the same."""
+    pairs = list(story.phrases.get("synonyms", ()))
+    chance.shuffle(pairs)
+    text, most = story.text, chance.choice((2, 3))
+    for old, new in pairs:
+        for sentence in story.prose:
+            if most and (changed := with_swapped(sentence, {old: new})) != sentence:
+                text, most = text.replace(sentence, changed, 1), most - 1
+                break
+    return Made(story.title, text)
+
+
+def typo(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """Two long words misspelt: two of their letters have changed places."""
+    words = sorted({word for word in WORD.findall(" ".join(story.prose)) if len(word) >= _LONG_WORD and word.isalpha()})
+    if len(words) < _TYPOS or not story.has_capitals:
+        return None
+    swaps = {}
+    for word in chance.sample(words, _TYPOS):
+        at = chance.randrange(1, len(word) - 2)
+        swaps[word] = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    return Made(story.title, with_swapped(story.text, swaps))
 
 
 def headline_alone(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -197,7 +223,7 @@ COPIES: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
         teasers, cut, ellipsis, headline, headline_alone, affixes, site_suffix, typography, script, paragraphs,
-        byline, dateline, credit, read_more, newsletter, doubled, spelt_numbers, thousands, honorifics,
+        byline, dateline, credit, read_more, newsletter, doubled, spelt_numbers, thousands, honorifics, synonyms, typo,
     )
 }  # fmt: skip
 """The edits without news, by kind."""

@@ -14,6 +14,7 @@ from tests.lab.figures.stories import WORD, Pool, Story, another_number, plain_n
 _QUOTED = re.compile(r"[\"“”„«»「」『』]")
 _ROWS = 6
 _LEAD_WORDS = 10
+_CLAUSE_WORDS, _CLAUSE_CHARACTERS = 5, 6
 
 
 def _said(story: Story, name: str) -> Any:
@@ -53,6 +54,36 @@ def short_fact(story: Story, pool: Pool, chance: Random, at_end: bool = False) -
 def short_fact_at_end(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The same at the end."""
     return short_fact(story, pool, chance, at_end=True)
+
+
+def exchanged(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """A sentence of the text replaced by one with news."""
+    facts = [*(_said(story, "facts") or ()), *(_said(story, "short_facts") or ())]
+    inner = story.prose[1:-1]
+    if not facts or not inner:
+        return None
+    return Made(story.title, story.text.replace(chance.choice(inner), chance.choice(facts), 1))
+
+
+def clause(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """The second half of a sentence replaced by that of another story's: another cause, speaker or outcome."""
+    others = [one for other in chance.sample(pool.stories, min(3, len(pool.stories))) for one in other.prose]
+    own = [one for one in story.prose if _halves(one)]
+    others = [one for one in others if _halves(one) and one not in story.text]
+    if not own or not others:
+        return None
+    sentence, other = chance.choice(own), chance.choice(others)
+    return Made(story.title, story.text.replace(sentence, _halves(sentence)[0] + _halves(other)[1], 1))
+
+
+def _halves(sentence: str) -> tuple[str, str] | tuple[()]:
+    """The halves of a sentence that is long enough, cut between two words."""
+    if "，" in sentence:
+        head, comma, rest = sentence.partition("，")
+        return (head + comma, rest) if min(len(head), len(rest)) >= _CLAUSE_CHARACTERS else ()
+    words = re.split(r"(?<=\s)", sentence)
+    half = len(words) // 2
+    return ("".join(words[:half]), "".join(words[half:])) if half >= _CLAUSE_WORDS else ()
 
 
 def turned(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -189,7 +220,7 @@ def own_version(story: Story, pool: Pool, chance: Random) -> Made | None:
 SMALL: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
-        fact, fact_at_end, short_fact, short_fact_at_end, turned, denied, toll_in_words, code, known_figure,
+        fact, fact_at_end, short_fact, short_fact_at_end, exchanged, clause, turned, denied, toll_in_words, code, known_figure,
         exchanged_figures, speaker, place, cancelled, postponed, row, follow_up, own_version,
     )
 }  # fmt: skip
