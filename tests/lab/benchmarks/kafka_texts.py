@@ -26,7 +26,7 @@ def fresh_topics(bootstrap: str, name: str, partitions: int = 1, **kafka: Any) -
         kafka={"bootstrap_servers": bootstrap, "group_id": name, **kafka},
         topics={role: f"{name}.{role}" for role in _ROLES},
         worker={"scope": "global" if partitions == 1 else "partition"},
-        observe={"enabled": False},
+        observe={"host": ""},
     )
     create_topics(settings, partitions)
     return settings

@@ -60,7 +60,6 @@ def versions() -> dict[str, int]:
         "simhash": simhash.VERSION,
         "layout": simhash.LAYOUT_VERSION,
         "packed_sets": packed_sets.VERSION,
-        "weights": simhash.WEIGHTS_VERSION,
         "rule": verdict.RULE_VERSION,
     }
 
@@ -72,11 +71,8 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 
 def scheme_of(tables: Tables) -> str:
-    """Return the scheme id of a row. With weights "idf" it is that with "tf", because the table is not at hand."""
-    fingerprint = dict(tables.get("fingerprint", {}))
-    if fingerprint.get("weights") == "idf":
-        fingerprint["weights"] = "tf"
-    return f"{Scheme(load_settings(fingerprint=fingerprint).fingerprint).id:016x}"
+    """Return the scheme id of a row."""
+    return f"{Scheme(load_settings(fingerprint=tables.get('fingerprint', {})).fingerprint).id:016x}"
 
 
 def file_of(path: Path, items: int) -> File:
