@@ -6,10 +6,10 @@ message has one line for each problem, in the words of the settings file, withou
 
 A new setting is a field with its type, bounds and default in the class of its table, and its description as the
 docstring below. The tables that verdicts depend on are in judging.py, those of programs that run for long in
-running.py. A setting in [fingerprint] that does not change fingerprints also goes into `_UNUSED`
-(fingerprint/scheme.py): others make a new scheme. The descriptions become config/reference.md (`stream-dedup config
-reference`): write them for the person who runs the container, and say when one would change the setting. A secret is a
-`SecretStr`, or the content of a file (base.py); it prints as stars in every log, page and error.
+running.py. A setting in [fingerprint] that changes fingerprints also goes into the id of a scheme
+(fingerprint/scheme.py). One that goes has a row of `REMOVED`. The descriptions become config/reference.md
+(`stream-dedup config reference`): write them for the person who runs the container, and say when one would change the
+setting. A secret is a `SecretStr`, or the content of a file (base.py); it prints as stars in every log, page and error.
 """
 
 import os

@@ -35,7 +35,7 @@ FAMILIES = {
     "sketch": {},
     "crowded": {},
     "exact": {"verify": "exact"},
-    "simhash": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"},
+    "simhash": {"family": "simhash", "hamming": 6},
 }
 
 
