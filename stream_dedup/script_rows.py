@@ -13,16 +13,17 @@ import msgspec
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.dates import milliseconds_of
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import TEXT, Decoder
 from stream_dedup.news.item import Item, Tombstone, looks_like, milliseconds
+from stream_dedup.news.names import AUTO
 from stream_dedup.settings import ItemSettings
 
 
 class RowReader:
-    """Makes items of dicts by the [item] settings, with format "json"; a dict takes 5 µs more than its JSON.
+    """Makes items of dicts by the [item] settings; a dict takes 5 µs more than its JSON.
 
-    The names are those of the preset or of [item] fields. `time` has the meaning of `Item.time`, and counts before a
-    date of publication.
+    The names are those of the preset (`text` counts as `auto`) or of [item] fields. `time` has the meaning of
+    `Item.time`, and counts before a date of publication.
 
     >>> read = RowReader(ItemSettings())
     >>> item = read({"guid": "urn:7", "title": "T", "description": "<p>It is open.", "pubDate": "2026-03-01"})
@@ -33,7 +34,7 @@ class RowReader:
     """
 
     def __init__(self, settings: ItemSettings) -> None:
-        self._decode = Decoder(settings.model_copy(update={"format": "json"}))
+        self._decode = Decoder(settings if settings.preset != TEXT else settings.model_copy(update={"preset": AUTO}))
 
     def __call__(self, row: Mapping[str, Any]) -> Item | Tombstone | BadItem:
         time, label = row.get("time"), _label(row)

@@ -61,7 +61,7 @@ def state_of_another_scheme(directory: Path) -> None:
     dedup, file = Deduplicator(), directory / "saved"
     dedup.apply(dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)]))
     dedup.save(file)
-    Deduplicator.load(file, load_settings(fingerprint={"anchors": 15}))
+    Deduplicator.load(file, load_settings(fingerprint={"verify": "exact"}))
 
 
 def merge_without_memory(_: Path) -> None:
@@ -143,7 +143,9 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
         ("nowhere.jsonl", "there is no file"),
     ),
     errors.CorruptBlock: (damaged_state, ("saved, byte", "restore the file from a copy")),
-    errors.SchemeMismatch: (state_of_another_scheme, ("anchors = 16 then, 15 now", "Load it with the settings")),
+    errors.SchemeMismatch: (
+        state_of_another_scheme, ("verify = 'sketch' then, 'exact' now", "Load it with the settings"),
+    ),
     errors.MergeFailed: (merge_without_memory, ("rows 0 to", "more memory")),
     errors.StreamError: (no_right, ("polling news.raw: TopicAuthorizationFailedError", "Topics and rights")),
     errors.TopicError: (

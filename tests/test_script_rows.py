@@ -68,7 +68,7 @@ def test_a_script_and_the_command_let_the_same_rows_through(tmp_path: Path, dedu
 
 
 def test_the_settings_name_the_fields_of_a_row() -> None:
-    settings = load_settings(item={"format": "text", "fields": {"title": "kop", "text": "tekst"}})
+    settings = load_settings(item={"preset": "text", "fields": {"title": "kop", "text": "tekst"}})
     with Deduplicator(settings) as dedup:
         assert len(list(dedup.filter([{"id": "1", "kop": "Brug open", "tekst": "De brug is open."}]))) == 1
 

@@ -121,11 +121,12 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
         ("[window]\nlength = '0s'", ["[window] length", "greater than 0"]),
         ("[worker]\nscope = 'all'", ["[worker] scope", "'global' or 'partition'"]),
         ("[worker]\ntransaction_timeout = '1s'", ["[worker] transaction_timeout", "or equal to 5 seconds"]),
-        ("[fingerprint]\nbody_bins = 100", ["[fingerprint]", "body_bins", "power of two (64, 128, 256"]),
+        ("[fingerprint]\nbody_bins = 100", ["[fingerprint] body_bins: this setting is gone: ", "verify = 'exact'"]),
+        ("[item]\nlist = 'data.items'", ["[item] list: this setting is gone: write it as query"]),
         ("[topics]\ninput = 'a'\noutput = 'a'", ["[topics]", "its own name", "used twice: a"]),
         (
-            "[item]\nformat = 'text'\ntime = 'published'",
-            ["[item]", "needs format = 'json'", "a plain text has no date"],
+            "[item]\npreset = 'text'\ntime = 'published'",
+            ["[item]: time = 'published' would not be used", "an item has no date"],
         ),
         ("[kafkaa]\ngroup_id = 'x'", ["[kafkaa]", "no such setting", "config reference"]),
         ("[kafka]\nbootstrap_server = 'x:1'", ["no such setting (did you mean [kafka] bootstrap_servers?)"]),
@@ -158,7 +159,7 @@ def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, t
 
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(write_settings(tmp_path, "[decision]\nbody = 2\nlead = 3\n[observe]\nport = -1\n"))
+        load_settings(write_settings(tmp_path, "[decision]\njaccard = 2\nlead = 3\n[observe]\nport = -1\n"))
     assert len(str(caught.value).splitlines()) == 1 + 3
 
 
@@ -204,6 +205,12 @@ def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: s
     assert hint in str(caught.value)
     assert "the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def test_a_variable_of_a_setting_that_is_gone_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_ITEM__FORMAT", "text")
+    with pytest.raises(ConfigError, match=r"STREAM_DEDUP_ITEM__FORMAT: this setting is gone: .*preset = 'text'"):
+        load_settings()
 
 
 def test_variables_of_a_kubernetes_service_with_a_similar_name_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

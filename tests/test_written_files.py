@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from stream_dedup import Deduplicator, filter_files, load_settings
-from stream_dedup.cli.main import app
 from stream_dedup.errors import InputError
 from stream_dedup.files import new_file, open_locked, replace_file
 from stream_dedup.tools.evaluate.sampling import Sample
@@ -32,12 +30,7 @@ def sampled(path: Path) -> None:
     (path.parent / "corpus.jsonl").rename(path)
 
 
-def rarities(path: Path) -> None:
-    done = CliRunner().invoke(app, ["weights", "build", str(path.parent / "in.jsonl"), "--output", str(path)])
-    assert done.exit_code == 0, done.output
-
-
-WRITERS: list[Write] = [filtered, saved, sampled, rarities, lambda path: replace_file(path, [b"x"])]
+WRITERS: list[Write] = [filtered, saved, sampled, lambda path: replace_file(path, [b"x"])]
 
 
 @pytest.fixture

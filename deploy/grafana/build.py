@@ -151,7 +151,7 @@ INDEX = Row("Index and memory", 8, [
           [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}")]),
     Panel("Event time reached, behind the clock", "Negative: clocks of producers are ahead.",
           [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{task}}")], "s"),
-    Panel("Crowded keys", "Keys a second that reach [index] bucket_limit: templates, or items made to collide.",
+    Panel("Crowded keys", "Keys a second that reach the limit of 24 originals: templates, or items made to collide.",
           [(rate("stream_dedup_index_crowded_keys_total", "instance"), "{{instance}}")]),
     Panel("Members", "The status that /healthz reports for each.",
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),

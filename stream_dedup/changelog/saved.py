@@ -26,7 +26,7 @@ from stream_dedup.changelog import block
 from stream_dedup.changelog.journal import Entry, read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.settings import TABLES, Settings, load_settings
+from stream_dedup.settings import REMOVED, TABLES, Settings, load_settings
 
 VERSION = 1
 JUDGING = ("item", "window", "fingerprint", "decision", "policy", "sources", "index")
@@ -74,9 +74,11 @@ def settings_of(path: Path, overrides: Mapping[str, dict[str, Any]]) -> Settings
             f"{path} was saved with {', '.join(named)}, and a file of state may not choose what else is read; load it "
             "with the settings that it was saved with: Deduplicator.load(PATH, load_settings(FILE))"
         )
-    tables = {
-        name: opening.settings.get(name, {}) | overrides.get(name, {}) for name in (*opening.settings, *overrides)
-    }
+    tables: dict[str, dict[str, Any]] = {}
+    for table in (*opening.settings, *overrides):
+        saved = opening.settings.get(table, {})
+        kept = {name: value for name, value in saved.items() if not _is_constant(table, name, value)}
+        tables[table] = kept | overrides.get(table, {})
     return load_settings(None, **tables)
 
 
@@ -128,9 +130,12 @@ def _judging(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, timedelta):
-        return f"{value // timedelta(milliseconds=1)}ms"
-    return str(value) if isinstance(value, Path) else value
+    return f"{value // timedelta(milliseconds=1)}ms" if isinstance(value, timedelta) else value
+
+
+def _is_constant(table: str, name: str, value: object) -> bool:
+    """Whether this was a setting, and had the value that it has for all now."""
+    return (removed := REMOVED.get((table, name))) is not None and value == removed.constant
 
 
 def _records(path: Path) -> Iterator[Entry]:
@@ -158,6 +163,11 @@ def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
         f"[fingerprint] {name} = {saved[name]!r} then, {current[name]!r} now"
         for name in current
         if name in saved and saved[name] != current[name]
+    ]
+    differing += [
+        f"[fingerprint] {name} = {value!r} then, a setting that is gone"
+        for name, value in saved.items()
+        if ("fingerprint", name) in REMOVED and not _is_constant("fingerprint", name, value)
     ]
     return (
         f"{path} was saved under other fingerprints (scheme {opening.scheme}, here {dedup.scheme_id:016x}): "

@@ -28,10 +28,6 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     from stream_dedup.settings.reference import effective, to_toml
 
     settings = common.settings_of(config)
-    if settings.fingerprint.family != "minhash":
-        from stream_dedup.fingerprint.scheme import Scheme  # imports numpy; the default family needs no check
-
-        _ = Scheme(settings.fingerprint).id  # raises ConfigError for wrong layout, hamming or idf, as `run` would
     tables = effective(settings, config, os.environ)
     if as_json:
         typer.echo(json.dumps(tables, ensure_ascii=False, indent=2))

@@ -59,7 +59,7 @@ COMMANDS = {
     "sample": LazyCommand(
         "tools.cli.measure:sample_command", "Label borderline decisions; find the threshold for your feed."
     ),
-    "plan": LazyCommand("tools.cli.plan:plan_command", "Plan memory and recall, and print settings to paste."),
+    "plan": LazyCommand("tools.cli.plan:plan_command", "Plan memory and recall."),
     "reset": LazyCommand("tools.cli.groups:reset_command", "Begin anew in the same topics."),
     "tail": LazyCommand("tools.cli.groups:tail_command", "Print headlines and verdicts as they come."),
     "give-back": LazyCommand("tools.cli.groups:give_back_command", "Let a held-back item out by hand."),
@@ -69,7 +69,6 @@ COMMANDS = {
     "groups": LazyCommand("tools.cli.groups:groups_app", "Show the group, and set where it reads on."),
     "state": LazyCommand("tools.cli.state:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("cli.config:config_app", "Show the settings in force and the references."),
-    "weights": LazyCommand("tools.cli.corpora:weights_app", "Build tables of feature rarity for SimHash."),
 }
 
 
@@ -130,7 +129,7 @@ def _global_options(
     ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Also log what the Kafka client does."),
 ) -> None:
-    logs.set_up("text")  # `run` sets it up again by [observe] log_format
+    logs.set_up("text")  # `run` sets it up again for where stderr goes
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
     # The client logs every reconnect as a warning; our own records report outages.
     logging.getLogger("kafka").setLevel(logging.WARNING if verbose else logging.CRITICAL)

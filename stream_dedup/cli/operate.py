@@ -45,7 +45,7 @@ def run_command(config: ConfigOption = None) -> None:
     from stream_dedup.worker.worker import Worker
 
     settings = common.settings_of(config)
-    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings), waits=False)
+    logs.set_up("text" if sys.stderr.isatty() else "json", secrets_of(settings), waits=False)
     if foreign := service_variables():
         log.info(_FOREIGN, ", ".join(foreign))
     stop = common.stop_on_signals()
@@ -87,7 +87,7 @@ def health_command(
     """Ask a running worker for its health.
 
     Exit code 0 if the worker is active or stands by, 1 otherwise. The settings give the worker's address
-    (`observe.host`, `observe.health_port`), certificate and token: use its --config and environment.
+    (`observe.host`, the port after `observe.port`), certificate and token: use its --config and environment.
 
     For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL or PATH]`, which prints the
     same and starts faster. With the path /livez it asks whether the worker is stuck, and only then should be restarted.
@@ -98,14 +98,14 @@ def health_command(
         raise typer.Exit(probe.main([] if url is None else [url]))
     observe = common.settings_of(config).observe
     if url is None:
-        if not observe.enabled:
-            raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
-        if observe.probed_port == 0:
+        if not observe.host:
+            raise ConfigError("[observe] host is empty: a worker with these settings has no /healthz to ask")
+        if observe.port == 0:
             raise ConfigError(
-                "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's log "
-                "and pass it with --url"
+                "[observe] port is 0, and so health has any free port: take the URL from the worker's log and pass it "
+                "with --url"
             )
-        url = probe.url_of(observe.host, observe.probed_port, "https" if observe.tls_certfile else "http")
+        url = probe.url_of(observe.host, observe.health_port, "https" if observe.tls_certfile else "http")
     raise typer.Exit(probe.report(url, observe.tls_certfile, observe.secret("token")))
 
 

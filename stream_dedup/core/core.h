@@ -328,7 +328,7 @@ typedef struct {
     int64_t words, characters;
 } shingle_widths;
 
-/* The MinHash functions of a view. */
+/* The MinHash functions of headlines. */
 typedef struct {
     const uint32_t *permutations; /* multipliers, then offsets: (2, count) */
     int64_t count, rows;          /* functions, and how many make a band */
@@ -342,24 +342,12 @@ typedef struct {
     int64_t character_step, character_last; /* and in others */
 } anchor_recipe;
 
-/* How SimHashes are made, and the weights of features: a hash table of a power of two of slots, 0 = free. */
-typedef struct {
-    int64_t words; /* of 64 bits; 0: no SimHash */
-    int64_t weighting;
-    const uint64_t *features;
-    const uint16_t *weights;
-    int64_t slots;
-    int64_t unseen; /* the weight of all other features */
-} simhash_recipe;
-
-enum { UNIFORM, OCCURRENCES, RARITY }; /* weightings */
-
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *out);
 int64_t distinct(const uint64_t *hashes, int64_t count, slot_table table, uint64_t *out);
 void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *minima, uint8_t *out);
 void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands, uint32_t *narrow, uint32_t *keys);
 void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys);
-void simhash(const uint64_t *features, int64_t count, const simhash_recipe *recipe, uint64_t *out);
+uint64_t simhash(const uint64_t *shingles, int64_t count);
 
 /* ---- packed sets (sets.c) ---- */
 
@@ -549,10 +537,10 @@ void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stri
 
 /* What is made of each item, and where its signature has it. */
 typedef struct {
-    shingle_widths widths; /* of the features of a SimHash, or else of shingles */
-    band_recipe headline, body;
+    shingle_widths widths;
+    band_recipe bands; /* of the headline */
     anchor_recipe anchors;
-    simhash_recipe simhash;
+    int64_t is_simhash; /* whether a SimHash is all that is made of a text */
     int64_t of_letters; /* whether shingles are of letters */
     int64_t body_bins;
     int64_t headline_features, headline_numbers; /* columns of what is known of headlines */

@@ -101,7 +101,7 @@ static void add_headline(scratch_lists *work, int64_t row) {
     memcpy(signature + HEADLINE_SIZE_AT, &stored_size, sizeof stored_size);
     work->headline_size = size;
     work->digest = add_to_digest(work->tables->seed, &work->tokens);
-    if (recipe->simhash.words) return;
+    if (recipe->is_simhash) return;
     find_words(&work->tokens, work->tables->seed, work->words);
     work->headline_code_count =
         write_codes(&work->tokens, work->words, work->tables->seed, HEADLINE_CODES, work->headline_codes);
@@ -112,17 +112,15 @@ static void add_headline(scratch_lists *work, int64_t row) {
     int64_t found = min_i64(find_numbers(&work->tokens, work->tables->seed, work->numbers), recipe->headline_numbers);
     for (int64_t j = 0; j < found; j++) values[j] = work->numbers[j].value;
     signature[recipe->form] = form_of(&work->tokens, size);
-    band_keys(work->features, size, &recipe->headline, work->narrow, out->keys + row * out->key_columns);
+    band_keys(work->features, size, &recipe->bands, work->narrow, out->keys + row * out->key_columns);
 }
 
 /* Fill the SimHash of a text. */
 static void add_simhash(scratch_lists *work, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     int64_t size = every_shingle(&work->units, recipe->widths, work->members);
-    if (recipe->simhash.weighting == UNIFORM) size = distinct(work->members, size, work->table, work->members);
-    uint64_t bits[2];
-    simhash(work->members, size, &recipe->simhash, bits);
-    memcpy(signature + recipe->simhash_at, bits, (size_t)recipe->simhash.words * sizeof *bits);
+    uint64_t bits = simhash(work->members, size);
+    memcpy(signature + recipe->simhash_at, &bits, sizeof bits);
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
 }
@@ -209,7 +207,6 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
     sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
-    band_keys(work->members, size, &recipe->body, work->narrow, keys);
     if (out->has_sets) {
         int64_t begin = out->body_bytes;
         out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, begin, most_set_bytes(size), 1);
@@ -257,7 +254,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     memcpy(signature + DIGEST_AT, &digest, sizeof digest);
     if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);
     else work->units = (unit_list){tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
-    if (recipe->simhash.words) {
+    if (recipe->is_simhash) {
         add_simhash(work, signature);
         return 0;
     }

@@ -146,51 +146,28 @@ void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t 
 
 /* ---- SimHash ---- */
 
-static uint32_t weight_of(uint64_t feature, const simhash_recipe *recipe) {
-    if (recipe->weighting != RARITY) return 1;
-    uint64_t mask = (uint64_t)recipe->slots - 1, slot = mix(feature) & mask;
-    for (; recipe->features[slot]; slot = (slot + 1) & mask) {
-        if (recipe->features[slot] == feature) return recipe->weights[slot];
-    }
-    return (uint32_t)recipe->unseen;
-}
-
 typedef uint32_t lanes __attribute__((vector_size(16)));
 enum { LANES = 4, VOTES = 64 / LANES };
 
-/* Add a weight to the votes for each bit of a hash that is one. */
-static inline void vote(uint64_t hash, uint32_t weight, lanes *votes) {
+/* Count a vote for each bit of a hash that is one. */
+static inline void vote(uint64_t hash, lanes *votes) {
     for (int half = 0; half < 2; half++) {
         uint32_t bits = (uint32_t)(hash >> 32 * half);
         lanes bit = {1, 2, 4, 8};
         for (int k = 0; k < VOTES / 2; k++, bit <<= LANES) {
-            votes[half * VOTES / 2 + k] += (lanes)((bits & bit) == bit) & weight;
+            votes[half * VOTES / 2 + k] -= (lanes)((bits & bit) == bit); /* -1 where it is */
         }
     }
 }
 
-/* Features whose weights, of 16 bits, have a sum of 32 bits. */
-enum { SUMMED = 1 << 16 };
-
-/* Write the SimHash of features; 0 without a feature. features: distinct ones if the weighting is UNIFORM. */
-void simhash(const uint64_t *features, int64_t count, const simhash_recipe *recipe, uint64_t *out) {
-    uint64_t votes[2][64] = {{0}}, total = 0;
-    for (int64_t start = 0; start < count; start += SUMMED) {
-        lanes part[2][VOTES] = {{{0}}};
-        for (int64_t j = start; j < min_i64(start + SUMMED, count); j++) {
-            uint32_t weight = weight_of(features[j], recipe);
-            total += weight;
-            /* The lowest bit of a feature's hash is always set; mixing once more makes every bit fair. */
-            vote(mix(features[j]), weight, part[0]);
-            if (recipe->words == 2) vote(mix(features[j] ^ GOLDEN), weight, part[1]); /* another function of it */
-        }
-        for (int bit = 0; bit < 64; bit++) {
-            votes[0][bit] += part[0][bit / LANES][bit % LANES];
-            votes[1][bit] += part[1][bit / LANES][bit % LANES];
-        }
+/* The SimHash of shingles with repeats; 0 without one. */
+uint64_t simhash(const uint64_t *shingles, int64_t count) {
+    lanes votes[VOTES] = {{0}}; /* of 32 bits: a text has fewer shingles (MOST_TEXT_BYTES) */
+    /* The lowest bit of a shingle's hash is always set; mixing once more makes every bit fair. */
+    for (int64_t j = 0; j < count; j++) vote(mix(shingles[j]), votes);
+    uint64_t out = 0;
+    for (int bit = 0; bit < 64; bit++) {
+        out |= (uint64_t)(2 * (int64_t)votes[bit / LANES][bit % LANES] > count) << bit;
     }
-    for (int64_t word = 0; word < recipe->words; word++) {
-        out[word] = 0;
-        for (int bit = 0; bit < 64; bit++) out[word] |= (uint64_t)(2 * votes[word][bit] > total) << bit;
-    }
+    return out;
 }

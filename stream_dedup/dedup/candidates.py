@@ -3,7 +3,7 @@ At most MAX_CANDIDATES of them (core.h) are compared.
 
 One rule holds wherever a batch begins; core/candidates.c applies it, item by item:
 
-1. A key gives the newest `index.bucket_limit` remembered items that have it and lie within the item's window. The
+1. A key gives the newest 24 remembered items that have it and lie within the item's window. The
    originals among all earlier items are remembered, those of this batch included.
 2. The `MAX_CANDIDATES` with the highest scores are compared; ties go to the newest. The score is the sum of 1 / (items
    that the key gave) over the shared keys, since a rare key says more than one of a form or a menu. An item with the

@@ -132,7 +132,7 @@ def decide(
     is looked up once a batch; a step of the core follows for each deletion, and for each version of an id.
     """
     index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
-    prints, limit, updates = prepared.prints, settings.index.bucket_limit, settings.policy.updates
+    prints, updates = prepared.prints, settings.policy.updates
     pending = sum(map(len, earlier))
     signatures = np.empty(pending + len(prints.signatures), prints.signatures.dtype)
     parts = [delta.signatures for delta in earlier]
@@ -154,7 +154,7 @@ def decide(
     batch = _Batch(
         subjects=subjects, outcomes=outcomes, items=signatures_of(signatures, bodies), pending=pending,
         keys=keys, links=links, dont_care_bits=index.nearness.dont_care_bits, columns=keys.shape[1],
-        max_hamming=index.nearness.max_hamming, bucket_limit=limit,
+        max_hamming=index.nearness.max_hamming, bucket_limit=index.bucket_limit,
         words=words, word_count=len(words), first_row=found.first, segments=rows.segments(),
         first_stored=rows.first_row, next_row=rows.next_row, first_kept_row=rows.next_row - max_originals,
         arrival_rows=arrival_rows, arrival_times=arrival_times, arrival_count=len(arrival_rows),

@@ -88,7 +88,6 @@ class Deduplicator:
         # What is remembered; public for metrics and saved states.
         self.index = HybridIndex(
             self.scheme.table_of,
-            bucket_limit=self.settings.index.bucket_limit,
             dont_care_bits=self.scheme.dont_care_bits,
             max_hamming=self.settings.fingerprint.hamming,
         )

@@ -15,7 +15,7 @@ lower the novelty, because the trees are monotone in them.
 **Is it the same article?** `kinship_logit` names an item that is let through: `update` or `unique`.
 
 An item with exactly the same words is held back before (`is_repeat`). The families without words (SimHash, given) and
-`decision.rule = "jaccard"` use plain similarity alone (`is_alike`): the Hamming distance or the Jaccard of the bodies.
+`decision.jaccard` use plain similarity alone (`is_alike`): the Hamming distance or the Jaccard of the bodies.
 
 Sources: gradient boosting, Friedman 2001, with monotone constraints. Fitted by tests/lab/labels/fit.py.
 """
@@ -90,10 +90,10 @@ def thresholds(decision: DecisionSettings, *, has_words: bool) -> Thresholds:
     return Thresholds(
         novelty=core_trees(novelty_trees(), len(NOVELTY)),
         kinship=core_trees(kinship_trees(), len(KINSHIP)),
-        body=decision.body,
+        body=1.0 if decision.jaccard is None else decision.jaccard,
         hold_below=logit(decision.threshold),
         same_article=SAME_ARTICLE,
-        is_plain=decision.rule == "jaccard" or not has_words,
+        is_plain=decision.jaccard is not None or not has_words,
     )
 
 

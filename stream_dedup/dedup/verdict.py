@@ -146,7 +146,8 @@ def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
         return float(evidence["novelty"]) - settings.decision.threshold
     if evidence.get("distance") is not None:
         return float(settings.fingerprint.hamming - evidence["distance"]) * _BIT
-    return None if evidence.get("body") is None else float(evidence["body"]) - settings.decision.body
+    body, jaccard = evidence.get("body"), settings.decision.jaccard
+    return None if body is None or jaccard is None else float(body) - jaccard
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""What the tokeniser knows about scripts: letters, classes of characters, their folding, and the words of Chinese.
+"""What the tokeniser knows about scripts: letters, classes of characters, and their folding.
 
 In scripts that separate words with spaces, a token is a word. In scripts that do not (Chinese, Japanese, Thai, Lao,
-Khmer, Burmese, Tibetan), each character is a token, so that no script is dropped, as ASCII tokenisers do. With
-`chinese = "words"`, Chinese is segmented into words first.
+Khmer, Burmese, Tibetan), each character is a token, so that no script is dropped, as ASCII tokenisers do.
 
 Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters), replacement of the
 letters that writers use for one another (`same_letters`), and full case folding. With `folding_table()`, the core folds
@@ -16,15 +15,11 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
-
-from stream_dedup.extras import require
 
 # -- letters ---------------------------------------------------------------------------------------------
 # Two newsrooms write one word with different letters, and so do two keyboards. A copy must not look new for that.
@@ -318,46 +313,3 @@ def _long_runs() -> re.Pattern[str]:
     characters = map(chr, range(0x20000))
     marks = "".join(c for c in characters if unicodedata.combining(unicodedata.normalize("NFKD", c)[0]))
     return re.compile(f"([{marks}]{{{_MOST_MARKS}}})(?=[{marks}])")
-
-
-# -- words of Chinese ------------------------------------------------------------------------------------
-# The extra `chinese` brings rjieba, the port of jieba (a dictionary, and a hidden Markov model for words that are not
-# in it) to Rust. On Chinese web news 99.4 of 100 words are those of jieba; it takes 120 µs a text where jieba takes
-# 1,900, and writes no cache to a shared folder.
-
-_HAN_RUN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in HAN) + "]+")
-
-
-@cache
-def word_classes() -> NDArray[np.uint8]:
-    """`character_classes` with Han characters as letters of words: (TABLE_SIZE,) uint8."""
-    table = character_classes().copy()
-    for first, last in HAN:
-        table[first : last + 1][table[first : last + 1] != 0] = WORD
-    table.setflags(write=False)
-    return table
-
-
-def segment(text: str) -> bytes:
-    """Fold a text and put spaces around its Chinese words; UTF-8. O(characters).
-
-    >>> segment("Ferry 渡轮今天停运。").decode()
-    'ferry  渡轮 今天 停运 。'
-    """
-    cut = _rjieba().cut
-    return _HAN_RUN.sub(lambda run: f" {' '.join(cut(run.group()))} ", encoded(fold(text)).decode()).encode()
-
-
-@cache
-def segmenter_id() -> str:
-    """The name and version of the segmenter. Another dictionary makes other words, and so another scheme.
-
-    Raises ConfigError if the extra is not installed.
-    """
-    _rjieba()
-    return f"rjieba {version('rjieba')}"
-
-
-@cache
-def _rjieba() -> Any:
-    return require("rjieba", '[fingerprint] chinese = "words"', 'choose "characters"')

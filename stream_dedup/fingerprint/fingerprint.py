@@ -1,7 +1,7 @@
 """Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index.
 
 `Fingerprinter` passes items to the core in batches and returns `Fingerprints`. The columns of keys are, in order: body
-(anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two work like
+(anchors, or the tables of a SimHash layout), headline bands, exact text, id. The last two work like
 the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
 """
 
@@ -21,8 +21,6 @@ from stream_dedup.fingerprint.characters import (
     fold,
     folding_table,
     identity_table,
-    segment,
-    word_classes,
 )
 from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.kernel import (
@@ -38,10 +36,9 @@ from stream_dedup.fingerprint.kernel import (
     tokens_of,
 )
 from stream_dedup.fingerprint.lexicon import lexicon
-from stream_dedup.fingerprint.scheme import HEADLINE_BANDS, HEADLINE_FEATURES, HEADLINE_ROWS, Scheme
+from stream_dedup.fingerprint.scheme import ANCHORS, BODY_BINS, HEADLINE_BANDS, HEADLINE_FEATURES, HEADLINE_ROWS, Scheme
 from stream_dedup.news.item import Item
 
-_WEIGHTINGS = {"uniform": 0, "tf": 1, "idf": 2}  # as core.h numbers them
 WORD_SET_BYTES = 4096
 """Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
 
@@ -89,8 +86,7 @@ class Fingerprinter:
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
-        s = scheme.settings
-        self._classes = word_classes() if scheme.has_chinese_words else character_classes()
+        self._classes = character_classes()
         self._lexicon: dict[str, Any] = {}
         self._of_folded = self._tables(identity_table(self._classes))
         self._lexicon = lexicon(self._of_folded)
@@ -98,27 +94,18 @@ class Fingerprinter:
         self._of_ascii = self._tables(NO_TABLE)
         self._of_all: Tables | None = None
 
-        def bands(view: str, number: int, count: int, rows: int) -> dict[str, Any]:
-            permutations = scheme.permutations(number, 0 if scheme.layout else count, rows)
-            first = 0 if scheme.layout else scheme.columns[view].start
-            found = {"permutations": permutations, "count": permutations.shape[1], "rows": rows, "first_column": first}
-            return {f"{view}.{name}": value for name, value in found.items()}
-
+        first_band = 0 if scheme.layout else scheme.columns["headline"].start
         runs = zip(("step", "last", "character_step", "character_last"), scheme.anchor_runs, strict=True)
-        weights = scheme.weights
-        features, values = weights.table if weights else (np.zeros(2, np.uint64), np.zeros(2, np.uint16))
-        words, characters = scheme.feature_widths if scheme.layout else scheme.shingle_widths
+        words, characters = scheme.shingle_widths
         self._recipe = Recipe(
             **{"widths.words": words, "widths.characters": characters},
-            **bands("headline", 0, HEADLINE_BANDS, HEADLINE_ROWS),
-            **bands("body", 2, s.body_bands, s.body_rows),
-            **{"anchors.keys": 0 if scheme.layout else s.anchors},
+            **{"bands.permutations": scheme.permutations(), "bands.count": HEADLINE_BANDS * HEADLINE_ROWS},
+            **{"bands.rows": HEADLINE_ROWS, "bands.first_column": first_band},
+            **{"anchors.keys": 0 if scheme.layout else ANCHORS},
             **{f"anchors.{name}": value for name, value in runs},
-            **{"simhash.words": s.bits // 64 if scheme.layout else 0, "simhash.weighting": _WEIGHTINGS[s.weights]},
-            **{"simhash.features": features, "simhash.weights": values, "simhash.slots": len(features)},
-            **{"simhash.unseen": weights.unseen if weights else 0},
-            of_letters=scheme.has_letter_features if scheme.layout else scheme.has_letters,
-            body_bins=0 if scheme.layout or scheme.is_exact else s.body_bins,
+            is_simhash=scheme.layout is not None,
+            of_letters=scheme.has_letters,
+            body_bins=0 if scheme.layout or scheme.is_exact else BODY_BINS,
             headline_features=HEADLINE_FEATURES,
             headline_numbers=MOST_HEADLINE_NUMBERS,
             **offsets_in(scheme.signature_dtype),
@@ -140,25 +127,18 @@ class Fingerprinter:
             _take_given(items, signatures)
         else:
             views = _views_of(items, scheme)
-            tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
+            tries = [self._tables_for(views), self._of_folded]
             rows = signatures, keys, words
             texts, bodies, hints = fingerprint_batch(views, tries, self._recipe, rows, scheme.is_exact)
         if layout:
             keys[:, columns["body"]] = np.where(
-                signatures["body_size"][:, None] == 0, 0, layout.keys(signatures["simhash"])
+                signatures["body_size"][:, None] == 0, 0, layout.keys(signatures["simhash"][:, 0])
             )
         if "text" in columns:
             keys[:, columns["text"].start] = key_of(signatures["digest"])
         keys[:, -1] = key_of(signatures["row_id"])
-        if scheme.has_chinese_words:  # a hint is a character, and is hidden in a word
-            hints = None
         texts = None if layout else texts
         return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, texts, hints)
-
-    def features(self, text: str) -> NDArray[np.uint64]:
-        """Hashes of the features of a text's SimHash, with repeats, as a table of weights counts them."""
-        widths, of_letters = self.scheme.feature_widths, self.scheme.has_letter_features
-        return shingles_of(self.tokens(text), self.scheme.token_seed, widths, of_letters)
 
     def exact(self, item: Item) -> "ExactViews":
         """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
@@ -170,8 +150,6 @@ class Fingerprinter:
 
     def tokens(self, text: str) -> TokenList:
         """The tokens of a text. O(bytes)."""
-        if self.scheme.has_chinese_words:
-            return tokens_of(segment(text), self._of_folded)
         tokens = tokens_of(encoded(text), self._tables_for([text]))
         return tokens if tokens.is_folded else tokens_of(encoded(fold(text)), self._of_folded)
 
@@ -209,9 +187,8 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
 
 
 def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
-    """Headline and text of each item; segmented texts are folded."""
-    views = [view for item in items for view in (headline_of(item), _text_of(item, scheme))]
-    return [segment(view).decode() for view in views] if scheme.has_chinese_words else views
+    """Headline and text of each item."""
+    return [view for item in items for view in (headline_of(item), _text_of(item, scheme))]
 
 
 def _text_of(item: Item, scheme: Scheme) -> str:

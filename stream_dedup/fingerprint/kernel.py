@@ -62,23 +62,16 @@ class Tables(Struct, name="token_tables"):
 class Recipe(Struct, name="fingerprint_recipe"):
     """What to make of each item, and where its signature has it. A dot leads into a struct within the struct.
 
-    widths: of features of a SimHash, or of shingles; headline, body: MinHash functions, permutations (2, bands·rows)
-    uint32, and the column of the first band; anchors: their number, and their runs, `Scheme.anchor_runs`; simhash: its
-    words of 64 bits (0: none), and the weights of features, `Weights.table`.
+    widths: of shingles; bands: MinHash functions of the headline, permutations (2, bands·rows) uint32, and the column
+    of the first band; anchors: their number, and their runs, `Scheme.anchor_runs`.
     """
 
     _fields_ = (
         *((f"widths.{name}", INT64) for name in ("words", "characters")),
-        *(
-            (f"{view}.{name}", POINTER if name == "permutations" else INT64)
-            for view in ("headline", "body")
-            for name in ("permutations", "count", "rows", "first_column")
-        ),
+        *(("bands.permutations", POINTER), ("bands.count", INT64)),
+        *((f"bands.{name}", INT64) for name in ("rows", "first_column")),
         *((f"anchors.{name}", INT64) for name in ("keys", "step", "last", "character_step", "character_last")),
-        *(("simhash.words", INT64), ("simhash.weighting", INT64)),
-        *(("simhash.features", POINTER), ("simhash.weights", POINTER)),
-        *(("simhash.slots", INT64), ("simhash.unseen", INT64)),
-        *((name, INT64) for name in ("of_letters", "body_bins", "headline_features", "headline_numbers")),
+        *((name, INT64) for name in ("is_simhash", "of_letters", "body_bins", "headline_features", "headline_numbers")),
         *((name, INT64) for name in ("signature_bytes", *_OFFSETS)),
     )
 

@@ -40,6 +40,10 @@ _MIN_RUN_ROWS = 4
 RECENT_ROWS = 1024
 # Most rows that stay unsorted (`defer_sort`) before they become a run.
 _MAX_UNSORTED = 1 << 21
+BUCKET_LIMIT = 24
+"""Newest rows looked up per key, so that templates with thousands of items stay cheap. With 64, items of one template
+took 92 µs each instead of 58, and on the labelled streams .077 instead of .075 of the items with nothing new were let
+through."""
 MAX_ITEMS = 1 << 19
 """The most items of one lookup."""
 # Evicted and forgotten rows are removed from the tables when they are this share of all rows: a sweep takes 1 ms per
@@ -103,14 +107,14 @@ class HybridIndex:
         self,
         table_of: Sequence[int],
         *,
-        bucket_limit: int = 24,
+        bucket_limit: int = BUCKET_LIMIT,
         background: bool = True,
         dont_care_bits: Sequence[int] = (),
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
         self._near = CoreNearness.of(self.nearness)
-        self._bucket_limit = bucket_limit
+        self.bucket_limit = bucket_limit
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, RECENT_ROWS)
         self._tiers = Tiers(background=background)
@@ -168,7 +172,7 @@ class HybridIndex:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
         self._check_columns(keys)
         self.catch_up()
-        queries, budget = keys.T.copy(), self._bucket_limit if limit is None else limit
+        queries, budget = keys.T.copy(), self.bucket_limit if limit is None else limit
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first

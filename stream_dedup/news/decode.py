@@ -1,8 +1,8 @@
 """Decode the bytes of one record into an Item, a Tombstone or a BadItem.
 
-formats.py opens the record, a reader of `READERS` finds its fields, dates.py reads their dates, and clean.py removes
-their markup, so that Kafka and files agree. An unreadable record is returned as a `BadItem` and not raised: one bad
-record must not fail its batch.
+formats.py opens the record, `FieldReader` or `TextReader` finds its fields, dates.py reads their dates, and clean.py
+removes their markup, so that Kafka and files agree. An unreadable record is returned as a `BadItem` and not raised: one
+bad record must not fail its batch.
 """
 
 import re
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from publicsuffixlist import PublicSuffixList
 
-from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.errors import BadItem
 from stream_dedup.news.clean import Cleaner, from_base64
 from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, Values, names_in
@@ -35,27 +35,19 @@ _LONGEST_NO_VALUE = max(map(len, NO_VALUES))  # to look up a text in the set is 
 DELETED = "deleted"
 """The shape of a record that withdraws an item, as a change of a database does."""
 TEXT = "text"
-"""The format and shape of records without fields ([item] format)."""
+"""The preset and shape of records without fields ([item] preset)."""
 
 
 class TextReader:
     """Reads records without fields; see `FieldReader`."""
 
-    def __init__(self, settings: ItemSettings) -> None:
-        if settings.fingerprint is not None:
-            raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
-        self.fields = FIELDS
+    fields = FIELDS
 
     def __call__(self, value: bytes) -> tuple[str, Values]:
         return TEXT, tuple(value.decode() if name == "text" else None for name in FIELDS)
 
     def names_of(self, value: bytes) -> tuple[dict[str, str], list[str]]:
         return {}, []
-
-
-READERS: Mapping[str, type[FieldReader] | type[TextReader]] = {"json": FieldReader, TEXT: TextReader}
-"""What finds the fields of a record, by [item] format. A reader names its `fields`. It returns the shape of a record
-and the value of each field, and raises the errors of `FieldReader`."""
 
 
 class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -96,10 +88,10 @@ class Decoder:
     def __init__(self, settings: ItemSettings, registry: RegistrySettings | None = None) -> None:
         self._clean = Cleaner(settings)
         self._settings = settings
-        self._is_given = settings.fingerprint is not None
+        self._is_given = settings.has_fingerprints
         self._is_timed_by_record = settings.time == "record"
-        self._read = READERS[settings.format](settings)
-        self._open = Opener(registry) if settings.format != TEXT else None
+        self._read = TextReader() if settings.preset == TEXT else FieldReader(settings)
+        self._open = Opener(registry) if settings.preset != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -287,7 +279,7 @@ def fingerprint_of(value: Any) -> int:
     stream_dedup.errors.BadItem: fingerprint: 'ff' is not 16 hex digits
     """
     if value is None:
-        raise BadItem("fingerprint", "the record has none at the path of [item] fingerprint")
+        raise BadItem("fingerprint", "the record has none at the path of [item] fields.fingerprint")
     if isinstance(value, str):
         digits = value.strip().removeprefix("0x")
         if not _HEX.fullmatch(digits):

@@ -71,13 +71,9 @@ def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]
     """
     preset = settings.preset if settings.preset != AUTO else PLAIN if shape == AUTO else shape
     fields: dict[str, str] = dict([*PRESETS[preset].items(), *settings.fields.items()])
-    if settings.fingerprint is not None:
+    if settings.has_fingerprints:
         del fields["title"], fields["text"]
-        fields["fingerprint"] = settings.fingerprint
-    return {
-        name: [_split(name if name == "fingerprint" else f"fields.{name}", each) for each in alternatives(path)]
-        for name, path in fields.items()
-    }
+    return {name: [_split(f"fields.{name}", each) for each in alternatives(path)] for name, path in fields.items()}
 
 
 def names_in(value: bytes) -> list[str]:
@@ -107,7 +103,7 @@ class FieldReader:
         self._maps = {shape: paths_of(settings, shape) for shape in shapes}
         self.fields = tuple(self._maps[shapes[0]])
         self._is_auto = settings.preset == AUTO
-        self._mapped = frozenset((*settings.fields, "fingerprint"))
+        self._mapped = frozenset(settings.fields)
         self._query = query_of(settings.query) if settings.query else None
         # If the settings name one of these members, or a field in it, the records have another meaning for it.
         mapped = [path for name in self._mapped & {*self.fields} for path in self._maps[shapes[0]][name]]

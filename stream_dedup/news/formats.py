@@ -11,7 +11,7 @@ To add a format:
   docs/feeds.md; tests/news/test_presets.py says which of them is missing. Detection, `check`, messages and metrics
   follow from the row.
 - XML with other elements: a row of _IPTC, or a name in _FEEDS (xml.py).
-- records without fields: a row of READERS (decode.py), its name in `format` (settings/judging.py).
+- records without fields: a reader in decode.py, its name in `preset` (settings/judging.py).
 """
 
 from base64 import b64decode

@@ -38,7 +38,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     `time`: event time in milliseconds since 1970 UTC (on Kafka the record's timestamp), negative if unknown. `source`:
     the site (registrable domain, lower case), empty if unknown. `partition` and `offset`: the record's position in the
-    input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fingerprint). The decision
+    input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fields). The decision
     then uses nothing else, and headline and text are empty. `host`: that of the source if it differs from the site
     ([sources]).
     """

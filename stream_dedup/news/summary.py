@@ -355,9 +355,9 @@ def _absent(summary: Summary, settings: ItemSettings, proposals: Proposals) -> I
     """Warn of fields that no item has, and propose fields of the records for them."""
     has = {name: bool(count) for name, count in summary.filled.items()}
     has |= {"source": bool(summary.largest)}
-    if settings.fingerprint is not None or settings.format == "text":
+    if settings.has_fingerprints or settings.preset == "text":
         has |= {"title": True, "text": True}
-    if settings.format == "text":
+    if settings.preset == "text":
         has |= {"id": bool(summary.names), "published": True}
     if summary.all_bad or summary.dates.unreadable:
         has["published"] = True

@@ -250,7 +250,7 @@ MERGE_SECONDS = _counter(
 )
 CROWDED = _counter(
     "stream_dedup_index_crowded_keys_total",
-    "Keys of items that gave as many originals as [index] bucket_limit allows; older ones, if any, were left out. "
+    "Keys of items that gave as many originals as are looked up, 24; older ones, if any, were left out. "
     "Several for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
 )
 MEMORY = _gauge(

@@ -202,7 +202,7 @@ class ObserveServer:
         self._scheme = "http" if certificate is None else "https"
         page = _listen(settings.host, settings.port, "port")
         try:
-            health = _listen(settings.host, settings.probed_port, "health_port")
+            health = _listen(settings.host, settings.health_port, "port")
         except ConfigError:
             page.close()
             raise

@@ -30,26 +30,13 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from stream_dedup.phrases import SECRETS_READ
 
 if TYPE_CHECKING:  # the import takes time, and most commands log nothing
-    from stream_dedup.settings import Settings
+    pass
 
 Form = Literal["json", "text"]
 Event = MutableMapping[str, Any]  # as structlog passes it on
 STARS = "***"
 # Another handler's formatter leaves these on a record; `event` and `time` say the same.
 _FORMATTER_FIELDS = ("message", "asctime")
-
-
-def form_of(settings: "Settings", terminal: bool) -> Form:
-    """Return [observe] log_format, with `auto` resolved.
-
-    >>> from stream_dedup.settings import load_settings
-    >>> form_of(load_settings(), terminal=True), form_of(load_settings(), terminal=False)
-    ('text', 'json')
-    """
-    chosen = settings.observe.log_format
-    if chosen == "auto":
-        return "text" if terminal else "json"
-    return chosen
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

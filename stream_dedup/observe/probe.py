@@ -59,7 +59,8 @@ def probe(
         return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
         return False, (
-            f"no worker listens at {shown}: is it running, and is this its observe.host and observe.health_port?"
+            f"no worker listens at {shown}: is it running, and is this its observe.host, and the port after its "
+            "observe.port?"
         )
     except ssl.SSLCertVerificationError as error:
         return False, (
@@ -85,8 +86,7 @@ def default_url(path: str = "/healthz") -> str:
     """Return the URL of this path of the worker in this container, from the environment's settings."""
     host = _setting("HOST") or "127.0.0.1"
     port = _setting("PORT") or "9464"
-    # By default health has the next port (`ObserveSettings.probed_port`).
-    port = _setting("HEALTH_PORT") or (str(int(port) + 1) if port.isdecimal() else port)
+    port = str(int(port) + 1) if port.isdecimal() else port  # `ObserveSettings.health_port`
     return url_of(host, port, "https" if _setting("TLS_CERTFILE") else "http", path)
 
 

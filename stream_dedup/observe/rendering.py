@@ -61,7 +61,7 @@ def _evidence(settings: Settings, verdict: Verdict) -> list[tuple[str, str, str]
     e, d = verdict.evidence or Evidence(), settings.decision
     rows = [
         ("headline: words in common", e.headline, None),
-        ("text: phrases in common", e.body, d.body if d.rule == "jaccard" else None),
+        ("text: phrases in common", e.body, d.jaccard),
         ("text: share of the shorter one found in the other", e.containment, None),
         ("article: share that the original holds", e.covered, None),
         ("article: share of words that the original lacks", e.new_share, None),

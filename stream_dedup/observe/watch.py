@@ -279,7 +279,7 @@ class Watch(ObserverGroup):
         self.url: str | None = None
         self.health_url: str | None = None
         observers = (MemoryWatch(settings), DeadLetterLog(), *observers)
-        if not settings.observe.enabled:
+        if not settings.observe.host:
             super().__init__(self.metrics, self.health, self.incoming, *observers)
             return
         board, self.recent = Board(), Recent(settings.observe.recent_items)

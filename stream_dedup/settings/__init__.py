@@ -6,10 +6,10 @@ message has one line for each problem, in the words of the settings file, withou
 
 A new setting is a field with its type, bounds and default in the class of its table, and its description as the
 docstring below. The tables that verdicts depend on are in judging.py, those of programs that run for long in
-running.py. A setting in [fingerprint] that does not change fingerprints also goes into `_UNUSED`
-(fingerprint/scheme.py): others make a new scheme. The descriptions become config/reference.md (`stream-dedup config
-reference`): write them for the person who runs the container, and say when one would change the setting. A secret is a
-`SecretStr`, or the content of a file (base.py); it prints as stars in every log, page and error.
+running.py. A setting in [fingerprint] that changes fingerprints also goes into the id of a scheme
+(fingerprint/scheme.py). One that goes has a row of `REMOVED`. The descriptions become config/reference.md
+(`stream-dedup config reference`): write them for the person who runs the container, and say when one would change the
+setting. A secret is a `SecretStr`, or the content of a file (base.py); it prints as stars in every log, page and error.
 """
 
 import os
@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast, get_origin
+from typing import Any, NamedTuple, cast, get_origin
 
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -46,10 +46,10 @@ from stream_dedup.settings.running import (
 )
 
 __all__ = [
-    "PREFIX", "SOURCE_RULES", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings",
-    "ItemSettings", "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings",
-    "SourceSettings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting", "load_settings",
-    "parse_duration", "read_toml", "secrets_of", "service_variables", "variable",
+    "PREFIX", "REMOVED", "SOURCE_RULES", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings",
+    "IndexSettings", "ItemSettings", "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings",
+    "Settings", "SourceSettings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting",
+    "load_settings", "parse_duration", "read_toml", "secrets_of", "service_variables", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"
@@ -114,13 +114,13 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
         settings = Settings.model_validate(tables)
     except ValidationError as error:
         raise ConfigError(_explain(error, path, overrides)) from None
-    if (settings.item.fingerprint is None) == (settings.fingerprint.family == "given"):
+    if settings.item.has_fingerprints != (settings.fingerprint.family == "given"):
         raise ConfigError(
-            "[item] fingerprint and [fingerprint] family = 'given' belong together: the first names the field, the "
-            "second compares it; set both or neither"
+            "[item] fields.fingerprint and [fingerprint] family = 'given' belong together: the first names the field, "
+            "the second compares it; set both or neither"
         )
-    if settings.registry.url and settings.item.format == "text":
-        raise ConfigError("[registry] url would not be used: [item] format = 'text' takes each value as it is")
+    if settings.registry.url and settings.item.preset == "text":
+        raise ConfigError("[registry] url would not be used: [item] preset = 'text' takes each value as it is")
     settings._path = path
     return settings
 
@@ -160,8 +160,7 @@ def _read_environment() -> dict[tuple[str, ...], str]:
         variables = [variable(table, name) for table, fields in TABLES.items() for name in fields]
         similar = [match for name in unknown for match in get_close_matches(name.upper(), variables, n=1, cutoff=0.8)]
         hint = f" (did you mean {', '.join(similar)}?)" if similar else ""
-        gone = [_REMOVED[names] for names in map(_names_of, unknown) if names in _REMOVED]
-        if gone:
+        if gone := [removed.cure for name in unknown if (removed := REMOVED.get(_names_of(name)))]:
             raise ConfigError(f"{', '.join(sorted(unknown))}: this setting is gone: {'; '.join(gone)}")
         raise ConfigError(
             f"unknown setting in the environment: {', '.join(sorted(unknown))}{hint}; "
@@ -216,14 +215,65 @@ def _names_of(variable_name: str) -> tuple[str, ...]:
     return tuple(variable_name[len(PREFIX) :].lower().split("__"))
 
 
-_REMOVED: dict[tuple[str, ...], str] = {
-    ("fingerprint", "seed"): "all hash functions have one seed; against people who write colliding items set salt",
-    ("fingerprint", "headline_bands"): "headlines have 2 bands of 3 rows; leave it out",
-    ("fingerprint", "headline_rows"): "headlines have 2 bands of 3 rows; leave it out",
-    ("registry", "token"): "write it as password, without a user",
-    ("registry", "token_file"): "name the file in password_file, without a user",
+class Removed(NamedTuple):
+    """A setting of earlier versions. constant: the value that it has for all now, as saved states have it."""
+
+    constant: object
+    cure: str
+
+
+_SHINGLES = "a shingle is three words or five characters; for short posts write shingles = 'letters'"
+_HEADLINES = "headlines have 2 bands of 3 rows; leave it out"
+_KEYS = "the 16 anchors find every pair that plain deduplication asks for; leave it out"
+_WEIGHTS = "each shingle counts as often as it occurs; leave it out"
+_PLAIN = "for plain deduplication write jaccard = 0.8, or the body that you had; else leave it out"
+REMOVED: dict[tuple[str, ...], Removed] = {
+    ("registry", "token"): Removed(None, "write it as password, without a user"),
+    ("registry", "token_file"): Removed(None, "name the file in password_file, without a user"),
+    ("item", "format"): Removed("json", "for plain texts write preset = 'text'; else leave it out"),
+    ("item", "fingerprint"): Removed(None, "write it as fields.fingerprint"),
+    ("item", "list"): Removed(
+        None,
+        "write it as query; a name with other characters than letters, digits and _ stands in quotation marks there, "
+        "as in query = 'data.\"news-items\"'",
+    ),
+    ("window", "future"): Removed("3600000ms", "an hour; what is further ahead gets the current time; leave it out"),
+    ("fingerprint", "seed"): Removed(
+        1, "all hash functions have one seed; against people who write colliding items set salt"
+    ),
+    ("fingerprint", "headline_bands"): Removed(2, _HEADLINES),
+    ("fingerprint", "headline_rows"): Removed(3, _HEADLINES),
+    ("fingerprint", "shingle_words"): Removed(3, _SHINGLES),
+    ("fingerprint", "shingle_letters"): Removed(0, _SHINGLES),
+    ("fingerprint", "shingle_characters"): Removed(5, _SHINGLES),
+    ("fingerprint", "chinese"): Removed(
+        "characters", "characters agree with readers as well as words; leave it out, and the extra `chinese` too"
+    ),
+    ("fingerprint", "layout"): Removed(
+        "5 choose 2",
+        "it follows from hamming, '5 choose 2' up to 3 and '8 choose 2' up to 6; for '4 choose 1' write family = "
+        "'compact'",
+    ),
+    ("fingerprint", "bits"): Removed(
+        64, "fingerprints have 64 bits; 128 took more than twice the memory, for no more recall"
+    ),
+    ("fingerprint", "features"): Removed("shingles", "unlike texts share single words; shingles vote; leave it out"),
+    ("fingerprint", "weights"): Removed("tf", _WEIGHTS),
+    ("fingerprint", "idf"): Removed(None, _WEIGHTS),
+    ("fingerprint", "body_bins"): Removed(128, "for fewer errors than 128 bins make write verify = 'exact'"),
+    ("fingerprint", "anchors"): Removed(16, "16 find nearly all that people call copies; leave it out"),
+    ("fingerprint", "body_bands"): Removed(0, _KEYS),
+    ("fingerprint", "body_rows"): Removed(4, _KEYS),
+    ("decision", "rule"): Removed("novelty", _PLAIN),
+    ("decision", "body"): Removed(0.5, _PLAIN),
+    ("index", "bucket_limit"): Removed(
+        24, "24; with 64, items of a template cost half as much again and no more copies were found; leave it out"
+    ),
+    ("observe", "enabled"): Removed(None, "to serve nothing write host = ''"),
+    ("observe", "health_port"): Removed(None, "health has the port after `port`; choose port so that both are free"),
+    ("observe", "log_format"): Removed(None, "the log is text on a terminal and JSON elsewhere; leave it out"),
 }
-"""Why a setting of earlier versions is gone, and what to do."""
+"""The settings of earlier versions."""
 
 
 # -- messages ---------------------------------------------------------------------------------------------
@@ -261,8 +311,8 @@ def unknown_setting(names: Sequence[str]) -> str:
     >>> unknown_setting(["input"])
     'there is no such setting (did you mean [topics] input?); see `stream-dedup config reference`'
     """
-    if reason := _REMOVED.get((names[0], names[-1])):
-        return f"this setting is gone: {reason}"
+    if removed := REMOVED.get(tuple(names)):
+        return f"this setting is gone: {removed.cure}"
     last, known = names[-1], TABLES.get(names[0], {}) if names[1:] else TABLES
     closest = get_close_matches(last.lower(), known, n=1)
     similar = [f"[{names[0]}] {match}" if names[1:] else f"[{match}]" for match in closest]

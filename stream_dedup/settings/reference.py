@@ -22,6 +22,11 @@ from pydantic.fields import FieldInfo
 from stream_dedup.settings import TABLES, Settings, read_toml, variable
 from stream_dedup.settings.base import FILE, Table, duration, parse_size
 
+MOST_SET = (
+    "kafka.bootstrap_servers", "topics.input", "item.fields", "window.length", "decision.novelty", "policy.shadow",
+    "worker.memory", "observe.host",
+)  # fmt: skip
+"""The settings that people set, with which the reference begins, and which config/stream-dedup.toml has."""
 _STARS = "**********"  # as SecretStr prints; independent of the secret's length
 
 # -- the settings in force -------------------------------------------------------------------------------
@@ -115,21 +120,41 @@ def reference() -> str:
         "An unknown name is an error in both places. A secret may stand in a file, as Kubernetes mounts them: "
         "the setting with `_file` has its name, and the file is read again for each use. `stream-dedup config show "
         "--config FILE` shows the settings in force and their origins.",
+        "",
+        "Most people set these; [config/stream-dedup.toml](stream-dedup.toml) has them to start from:",
+        "",
+        *_HEAD,
     ]
+    for setting in MOST_SET:
+        table, name = setting.split(".")
+        out.append(
+            _row(
+                f"[`{setting}`](#{table})",
+                TABLES[table][name],
+                descriptions(table)[name].split(". ")[0].rstrip(".") + ".",
+            )
+        )
     for table, fields in TABLES.items():
         described = descriptions(table)
         out += ["", f"## [{table}]", "", (_class_of(table).__doc__ or "").splitlines()[0], ""]
-        out += ["| setting | allowed | default | what it does |", "| --- | --- | --- | --- |"]
+        out += _HEAD
         secrets = {name for name in fields if f"{name}{FILE}" in fields}
         for name, field in fields.items():
             if name.removesuffix(FILE) in secrets and name not in secrets:
                 continue  # the same setting, by the name of a file
-            computed = field.default_factory not in (None, dict)  # from the system, or from other settings
-            default = "" if computed else to_toml(plain(field.get_default(call_default_factory=True)))
             both = f"`{name}`" + (f", `{name}{FILE}`" if name in secrets else "")
-            cells = [both, allowed(field), f"`{default}`" if default else "unset", described[name]]
-            out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            out.append(_row(both, field, described[name]))
     return "\n".join(out) + "\n"
+
+
+_HEAD = ["| setting | allowed | default | what it does |", "| --- | --- | --- | --- |"]
+
+
+def _row(name: str, field: FieldInfo, description: str) -> str:
+    computed = field.default_factory not in (None, dict)  # from the system, or from other settings
+    default = "" if computed else to_toml(plain(field.get_default(call_default_factory=True)))
+    cells = [name, allowed(field), f"`{default}`" if default else "unset", description]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def allowed(field: FieldInfo) -> str:

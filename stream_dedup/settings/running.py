@@ -257,17 +257,13 @@ _SHORTEST_TOKEN = 16
 
 
 class ObserveSettings(SecretTable):
-    """Status page, metrics and health over HTTP, and the log."""
+    """Status page, metrics and health over HTTP."""
 
-    enabled: bool = True
-    """Serve the status page, /metrics, /healthz and /livez."""
     host: str = "127.0.0.1"
-    """Address to listen on. In a container: `::`, which serves IPv4, too."""
-    port: int = Field(9464, ge=0, le=65535)
-    """Port. 0 takes a free one and logs it."""
-    health_port: int | None = Field(None, ge=0, le=65535)
-    """Port of /healthz and /livez alone, for probes: they are answered however many connections the other port has. 0
-    takes a free one. Unset: the one after `port`; a free one if `port` is 0."""
+    """Address to listen on. In a container: `::`, which serves IPv4, too. Empty: serve nothing."""
+    port: int = Field(9464, ge=0, le=65534)
+    """Port of the status page and /metrics. The next one has /healthz and /livez alone, for probes: they are answered
+    however many connections the first one has. 0: two free ones, which the log names."""
     allowed_hosts: str = ""
     """Names, separated by commas, under which the status page may be opened besides addresses, localhost and `host`,
     such as that of a reverse proxy. Other names are refused, since any website could point its own name here and read
@@ -286,23 +282,14 @@ class ObserveSettings(SecretTable):
     recent_items: int = Field(10_000, ge=0, le=1_000_000)
     """Items that the status page keeps for search and for copies beside their originals: verdict, headline and the
     first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text."""
-    log_format: Literal["auto", "json", "text"] = "auto"
-    """Format of `run`'s log on stderr. json: a JSON object per line; text: for people; auto: text on a terminal, json
-    elsewhere."""
 
     @property
-    def probed_port(self) -> int:
-        """The port for probes, with the default filled in."""
-        if self.health_port is not None:
-            return self.health_port
+    def health_port(self) -> int:
+        """The port for probes: the one after `port`, or 0 for a free one."""
         return self.port + 1 if self.port else 0
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ObserveSettings":
-        if self.probed_port > 65535:
-            raise ValueError("health_port is unset and there is no port after 65535; set it")
-        if self.port and self.port == self.probed_port:
-            raise ValueError("port and health_port are the same; health has a port of its own, so set another one")
         if self.tls_keyfile is not None and self.tls_certfile is None:
             raise ValueError("tls_keyfile would not be used: a private key needs its certificate; set tls_certfile")
         if len(self.secret("token") or " " * _SHORTEST_TOKEN) < _SHORTEST_TOKEN:

@@ -32,7 +32,7 @@ SECONDS = "seconds"
 _FIRST_NEWS_MS = 10**11
 _ODD_TIMES = {
     "missing": "is missing; the item counts as of the usual time of its partition.",
-    "future": "is ahead of this machine's clock by more than [window] future; the item counts as of the usual time of "
+    "future": "is ahead of this machine's clock by more than an hour; the item counts as of the usual time of "
     "its partition. Is the producer's clock right, or this machine's?",
     "alone": "is further than [window] length from its neighbours' in the partition; the item is compared with recent "
     "items as well. Is the producer's clock right? Does it write seconds for milliseconds, or send an archive?",

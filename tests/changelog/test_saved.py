@@ -18,7 +18,7 @@ from tests.dedup.world import START, some_items
 
 def small() -> Settings:
     fields = {"fields": {"text": "body.plain"}}
-    return load_settings(item=fields, index={"bucket_limit": 3}, window={"length": "3d"})
+    return load_settings(item=fields, index={"texts": "3h"}, window={"length": "3d"})
 
 
 def test_an_empty_deduplicator_and_an_id_with_a_lone_surrogate_are_restored(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def saved_file(tmp_path: Path) -> Path:
 def test_the_saved_settings_apply_unless_others_are_given(saved_file: Path) -> None:
     with Deduplicator.load(str(saved_file)) as dedup:
         assert dedup.settings.window.length.days == 3
-        assert dedup.settings.index.bucket_limit == 3
+        assert dedup.settings.index.texts_ms == 3 * 3_600_000
         row = {"id": "7", "body": {"plain": "The harbour froze over in the night."}}
         assert list(dedup.filter([row])) == [row]
     with Deduplicator.load(saved_file, load_settings(decision={"novelty": 0.6})) as dedup:
@@ -60,9 +60,9 @@ def test_the_saved_settings_apply_unless_others_are_given(saved_file: Path) -> N
 
 def test_other_fingerprints_are_refused_with_the_difference(saved_file: Path) -> None:
     with pytest.raises(
-        SchemeMismatch, match=r"body_bands = 0 then, 20 now.*load\(path\) alone takes all but the salt"
+        SchemeMismatch, match=r"verify = 'sketch' then, 'exact' now.*load\(path\) alone takes all but the salt"
     ) as caught:
-        Deduplicator.load(saved_file, load_settings(fingerprint={"body_bands": 20}))
+        Deduplicator.load(saved_file, load_settings(fingerprint={"verify": "exact"}))
     assert "\n" not in str(caught.value)
 
 
@@ -101,18 +101,34 @@ def test_a_save_that_fails_leaves_the_former_file(saved_file: Path, monkeypatch:
     assert list(saved_file.parent.iterdir()) == [saved_file]
 
 
-@pytest.mark.parametrize("name", ["idf", "salt_file"])
-def test_a_saved_state_opens_no_other_file(tmp_path: Path, name: str) -> None:
-    path, other = tmp_path / "saved", tmp_path / "other"
+def edited(path: Path, **fingerprint: object) -> None:
+    """Save an empty Deduplicator, and put these settings of [fingerprint] into the file."""
     with Deduplicator() as dedup:
         dedup.save(path)
     opening, *rest = [(entry.record, entry.block) for entry in read_entries(path)]
     changed = json.loads(opening[0])
-    changed["settings"]["fingerprint"][name] = str(other)
+    changed["settings"]["fingerprint"] |= fingerprint
     write_entries(path, [(json.dumps(changed).encode(), b""), *rest])
-    message = rf"was saved with \[fingerprint\] {name}, and .*Deduplicator\.load\(PATH, load_settings"
+
+
+def test_a_saved_state_opens_no_other_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "saved", tmp_path / "other"
+    edited(path, salt_file=str(other))
+    message = r"was saved with \[fingerprint\] salt_file, and .*Deduplicator\.load\(PATH, load_settings"
     with pytest.raises(ConfigError, match=message) as caught:
         Deduplicator.load(path)
     assert str(other) not in str(caught.value)
     with Deduplicator.load(path, load_settings()) as loaded:
         assert len(loaded) == 0
+
+
+def test_a_state_of_an_earlier_version_is_loaded_if_its_settings_are_those_of_all_now(tmp_path: Path) -> None:
+    edited(tmp_path / "saved", shingle_words=3, anchors=16, idf=None)
+    with Deduplicator.load(tmp_path / "saved") as loaded:
+        assert len(loaded) == 0
+    edited(tmp_path / "saved", anchors=7)
+    with pytest.raises(ConfigError, match=r"\[fingerprint\] anchors: this setting is gone: 16 find"):
+        Deduplicator.load(tmp_path / "saved")
+    edited(tmp_path / "saved", layout="4 choose 1")
+    with pytest.raises(SchemeMismatch, match=r"layout = '4 choose 1' then, a setting that is gone"):
+        Deduplicator.load(tmp_path / "saved", load_settings(fingerprint={"family": "simhash"}))

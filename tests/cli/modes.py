@@ -97,21 +97,19 @@ FILES = {
     "labels.jsonl": _LABELS.format("copy"),
     "strict.jsonl": _LABELS.format("different"),
     # Only equal bodies are copies.
-    "strict.toml": '[decision]\nrule = "jaccard"\nbody = 1.0\n',
+    "strict.toml": "[decision]\njaccard = 1.0\n",
     "shadow.toml": "[policy]\nshadow = true\n",
     "fields.toml": '[item.fields]\ntext = "nothing"\n',
-    "anchors.toml": "[fingerprint]\nanchors = 7\n",
-    "words.toml": "[fingerprint]\nshingle_words = 7\n",
+    "letters.toml": '[fingerprint]\nshingles = "letters"\n',
     "kafka.toml": '[kafka]\nbootstrap_servers = "127.0.0.1:7"\n[topics]\ninput = "other"\nchangelog = "other-log"\n',
     "port.toml": "[observe]\nport = 7\n",
     "token.toml": '[observe]\ntoken = "0123456789abcdef0123456789abcdef"\n',
     "exact.toml": '[fingerprint]\nverify = "exact"\n',
-    "exact-seven.toml": '[fingerprint]\nverify = "exact"\nbody_bands = 7\n',
+    "exact-letters.toml": '[fingerprint]\nverify = "exact"\nshingles = "letters"\n',
     "simhash.toml": '[fingerprint]\nfamily = "simhash"\n',
-    "given.toml": '[fingerprint]\nfamily = "given"\n[item]\nfingerprint = "fingerprint"\n',
-    "seven.toml": "[fingerprint]\nbody_bands = 7\n",
-    "simhash-seven.toml": '[fingerprint]\nfamily = "simhash"\nlayout = "7 choose 4"\n',
-    "given-seven.toml": '[fingerprint]\nfamily = "given"\nlayout = "7 choose 4"\n[item]\nfingerprint = "source"\n',
+    "given.toml": '[fingerprint]\nfamily = "given"\n[item.fields]\nfingerprint = "fingerprint"\n',
+    "simhash-six.toml": '[fingerprint]\nfamily = "simhash"\nhamming = 6\n',
+    "given-six.toml": '[fingerprint]\nfamily = "given"\nhamming = 6\n[item.fields]\nfingerprint = "source"\n',
 }
 
 # -- stand-ins ------------------------------------------------------------------------------------------------
@@ -412,7 +410,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
         continued=Mode(
             "corpus.jsonl --output u.jsonl --state dir",
-            "--state dir2; --force + --output before.jsonl; --config anchors.toml",
+            "--state dir2; --force + --output before.jsonl; --config letters.toml",
             before=("filter other.jsonl --output before.jsonl --state dir",),
         ),
     ),
@@ -473,26 +471,23 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
     ),
     "plan": _modes(
-        "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; --memory 9G; "
+        "--items 3M; --threshold .8; --memory 9G ! --memory goes with --per-day; "
         "--per-day 3M; --window 3d ! --window goes with --per-day; --share-held .3 ! --share-held goes with --per-day; "
         "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; --json",
         per_day=Mode(
             "--per-day 2M",
-            "--window 3d; --share-held .3; --items 3M ! --items plans the index; --recall .9 ! --recall plans the "
-            "index; --threshold .8 ! --threshold plans the index; --hamming 3 ! --hamming plans the index; "
+            "--window 3d; --share-held .3; --items 3M ! --items plans the index; "
+            "--threshold .8 ! --threshold plans the index; --memory 9G; "
             "--per-day 3M; --id-bytes 80 ! --id-bytes plans the index; --body-shingles 900 ! "
             "--body-shingles plans the index; "
-            "--config seven.toml",
+            "--config simhash.toml",
         ),
-        minhash=Mode("", "--config seven.toml"),
-        exact=Mode("--config exact.toml", "--body-shingles 900; --config exact-seven.toml"),
-        simhash=Mode(
-            "--config simhash.toml", "--recall .5 + --threshold .95; --hamming 6; --config simhash-seven.toml"
-        ),
+        minhash=Mode("", "--config letters.toml"),
+        exact=Mode("--config exact.toml", "--body-shingles 900; --config exact-letters.toml"),
+        simhash=Mode("--config simhash.toml", "--threshold .95; --config simhash-six.toml"),
         given=Mode(
             "--config given.toml",
-            "--recall .9 ! --recall has no meaning for family = 'given'; "
-            "--threshold .9 ! --threshold has no meaning for family = 'given'; --hamming 6; --config given-seven.toml",
+            "--threshold .9 ! --threshold has no meaning for family = 'given'; --config given-six.toml",
         ),
     ),
     "migrate": {"Kafka": Mode("", "--config kafka.toml; --json", _migrate)},
@@ -513,21 +508,15 @@ TABLE: dict[str, dict[str, Mode]] = {
     "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},
     "state inspect": _modes(
         "--json",
-        directory=Mode("dir", "--config anchors.toml", before=_FILTERED),
+        directory=Mode("dir", "--config letters.toml", before=_FILTERED),
         topic=Mode("", "--config kafka.toml", _changelog),
     ),
     "state verify": {
-        "directory": Mode("dir", "--config anchors.toml", before=_FILTERED),
+        "directory": Mode("dir", "--config letters.toml", before=_FILTERED),
         "topic": Mode("", "--config kafka.toml", _changelog),
     },
     "state copy": {"topic": Mode("kafka.toml", "--config kafka.toml", _copy)},
     "config show": {"settings": Mode("", "--config kafka.toml; --json")},
     "config reference": {},
     "config metrics": {},
-    "weights build": {
-        "corpus": Mode(
-            "corpus.jsonl --output idf.bin",
-            "--output other-idf.bin; --force + --output strict.jsonl; --config words.toml",
-        )
-    },
 }

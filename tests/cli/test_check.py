@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.errors import ConfigError, InputError, UsageError
+from stream_dedup.errors import InputError, UsageError
 from tests.cli.commands import json_of, run, words
 from tests.tools.batch.feed import feed, story, write
 
@@ -156,9 +156,6 @@ def test_the_list_that_a_note_names_can_be_replaced(tmp_path: Path) -> None:
     assert 'items of rest (3), top (1). If that is wrong, say it: [item] query = "PATH[]"' in note
     (tmp_path / "s.toml").write_text('[item]\nquery = "top[]"\n')
     assert json_of("check", tmp_path / "a.json", "--config", tmp_path / "s.toml")["items"] == 1
-    (tmp_path / "s.toml").write_text('[item]\nlist = "top.rdf:RDF"\n')
-    with pytest.raises(ConfigError, match="list was replaced by query: write query"):
-        run("check", tmp_path / "a.json", "--config", tmp_path / "s.toml")
 
 
 def test_check_ends_with_what_was_read_or_what_to_do_first(tmp_path: Path) -> None:

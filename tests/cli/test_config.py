@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.errors import ConfigError
 from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings
 from stream_dedup.settings.reference import descriptions
 from tests.cli.commands import json_of, run
@@ -27,7 +26,7 @@ def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_shipped_files_load_and_the_commented_example_has_the_defaults() -> None:
     loaded = {path.name: load_settings(path).model_dump() for path in CONFIG.glob("*.toml")}
-    assert loaded.keys() == {"minimal.toml", "stream-dedup.toml"}
+    assert loaded.keys() == {"stream-dedup.toml"}
     assert loaded["stream-dedup.toml"] == Settings().model_dump()
 
 
@@ -102,20 +101,3 @@ def test_show_prints_a_table_for_people(monkeypatch: pytest.MonkeyPatch) -> None
     assert ["window.length", '"7d"', "default"] in lines
     assert ["kafka.group_id", '"a[b]c"', "environment:", "STREAM_DEDUP_KAFKA__GROUP_ID"] in lines
     assert ["kafka.ssl_cafile", "unset", "default"] in lines
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"HAMMING": "8"}, "finds for certain only what differs in 3 bits"),
-        ({"LAYOUT": "5 of 2"}, "neither 'm choose r' nor 'm x n'"),
-        ({"WEIGHTS": "idf", "IDF": "/nowhere/idf"}, "cannot read /nowhere/idf"),
-    ],
-)
-def test_show_refuses_settings_that_make_no_scheme(
-    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], message: str
-) -> None:
-    for name, value in {"FAMILY": "simhash", **wrong}.items():
-        monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
-    with pytest.raises(ConfigError, match=message):
-        run("config", "show")

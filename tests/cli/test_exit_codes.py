@@ -46,7 +46,6 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "config show": None,
     "config reference": None,
     "config metrics": None,
-    "weights build": ("DIR/nowhere.jsonl --output DIR/weights", "nowhere.jsonl"),
 }
 
 

@@ -19,7 +19,6 @@ WRITES: dict[str, tuple[str, ...]] = {
     "filter news.jsonl --output link.jsonl": ("link.jsonl",),
     "pairs news.jsonl --output pairs.jsonl --clusters clusters.jsonl": ("pairs.jsonl", "clusters.jsonl"),
     "evaluate news.jsonl --report report.html": ("report.html",),
-    "weights build news.jsonl --output idf.bin": ("idf.bin",),
 }  # fmt: skip
 CASES = [pytest.param(words, name, id=f"{words}: {name}") for words, names in WRITES.items() for name in names]
 

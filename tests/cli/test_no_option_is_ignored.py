@@ -20,7 +20,7 @@ from tests.cli.modes import FILES, TABLE, Case, Mode
 
 # Typer's own options, for the completion of a shell.
 _OF_TYPER = {"--install-completion", "--show-completion"}
-_GROUPS = {"topics", "groups", "state", "config", "weights"}
+_GROUPS = {"topics", "groups", "state", "config"}
 
 # Differ from run to run.
 _TIMES = re.compile(r'\d+\.\d+ s, [\d,]+ items/s|"seconds":[\d.e-]+|\d+ µs|in \d+\.\d+ s|dedup-demo-\d+|\d\d:\d\d UTC')

@@ -95,7 +95,6 @@ USES: dict[str, tuple[tuple[str, ...], tuple[str, ...], modes.Boundary | None]] 
     "side by side": (("explain", *PAIR), (), None),
     "questions": (("sample", "drawn", "--duplicates", HELD, "--input", NEWS), FILTER, _sample),
     "JSON": (("explain", *PAIR, "--json"), (), None),
-    "a plain line": (("weights", "build", NEWS, "--output", f"idf{HOSTILE}.bin"), (), None),
     "an error": (("check", LOST), (), None),
     "an error of the settings": (("plan", "--config", "unknown.toml"), (), None),
     "wrong usage": (("filter", NEWS, "--format", HOSTILE, "--output", "new.jsonl"), (), None),

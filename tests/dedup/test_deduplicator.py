@@ -101,7 +101,8 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
     """A restore applies deletions only at its end; an item that was added again later must stay."""
     gone, kept = item("1"), item("2", OTHER, title="Asteroid")
     steps: list[list[Item | Tombstone]] = [[gone, kept], [Tombstone("1", START)], [gone], [Tombstone("2", START)]]
-    live, restored, settling = Deduplicator(load_settings(index={"bucket_limit": 1})), Deduplicator(), Deduplicator()
+    live, restored, settling = Deduplicator(), Deduplicator(), Deduplicator()
+    live.index.bucket_limit = 1
     for step in steps:
         batch = live.judge(step)
         live.apply(batch)

@@ -7,6 +7,7 @@ saved files, or on merges of the index in the background.
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.index import runs
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import as_bytes
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -33,7 +35,7 @@ FAMILIES = {
     "sketch": {},
     "crowded": {},
     "exact": {"verify": "exact"},
-    "simhash": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"},
+    "simhash": {"family": "simhash", "hamming": 6},
 }
 
 
@@ -92,8 +94,8 @@ def test_every_history_gives_the_same_verdicts_evidence_and_changes(
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
     monkeypatch.setattr(saved, "_ROWS", 50)
-    limits = {"bucket_limit": bucket_limit}
-    settings = load_settings(index=limits, window={"length": "3d"}, fingerprint=FAMILIES[family])
+    monkeypatch.setattr(deduplicator, "HybridIndex", partial(HybridIndex, bucket_limit=bucket_limit))
+    settings = load_settings(window={"length": "3d"}, fingerprint=FAMILIES[family])
     items, random = crowded_feed(seed), np.random.default_rng(seed)
     expected: list[tuple[Any, set[str]]] = []
     with Deduplicator(settings) as plain:

@@ -119,7 +119,7 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
     pair = np.zeros(1, SIMILARITY)
     for name, value in ({"distance": np.nan} | values).items():
         pair[name] = value
-    decision = DecisionSettings(rule="jaccard" if has_words else "novelty", body=0.8)
+    decision = DecisionSettings(jaccard=0.8 if has_words else None)
     judged = judge_pairs(pair, thresholds(decision, has_words=has_words))
     assert (judged.is_held.tolist(), judged.is_same.tolist()) == ([expected], [expected]), why
     assert np.isnan(judged.logit).all()

@@ -73,7 +73,7 @@ def test_another_number_of_bodies_is_refused() -> None:
 
 
 def test_what_was_made_under_another_scheme_is_refused() -> None:
-    with Deduplicator() as one, Deduplicator(load_settings(fingerprint={"anchors": 15})) as other:
+    with Deduplicator() as one, Deduplicator(load_settings(fingerprint={"shingles": "letters"})) as other:
         prepared = one.prepare(ITEMS)
         with pytest.raises(UsageError, match=f"prepared under fingerprint scheme {one.scheme_id:016x}"):
             other.judge(prepared)

@@ -1,6 +1,7 @@
 """Wrong, late, missing and mixed times, and that they do not affect other items."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,9 +127,12 @@ def given(number: int, name: str) -> Item:
     return Item(name, "", "", "", NOW, 0, 0, spread)
 
 
+GIVEN: dict[str, Any] = {"fingerprint": {"family": "given"}, "item": {"fields": {"fingerprint": "f"}}}
+
+
 @pytest.mark.parametrize("size", [500, 7000])
 def test_beyond_the_most_originals_those_that_came_first_are_forgotten(size: int) -> None:
-    settings = load_settings(window={"max_originals": MOST}, fingerprint={"family": "given"}, item={"fingerprint": "f"})
+    settings = load_settings(window={"max_originals": MOST}, **GIVEN)
     dedup = Deduplicator(settings)
     numbers = list(range(MOST + 100))
     # The newest 20,000 are kept, from 100 on; each item that is let through replaces the oldest.

@@ -126,7 +126,7 @@ def test_a_stop_has_time_and_a_stuck_process_is_restarted_within_minutes() -> No
 def test_the_settings_are_valid_and_every_variable_is_a_setting() -> None:
     settings = load_settings(KUBERNETES / "stream-dedup.toml")
     ports = {port["name"]: port["containerPort"] for port in worker()["ports"]}
-    assert ports == {"metrics": settings.observe.port, "health": settings.observe.probed_port}
+    assert ports == {"metrics": settings.observe.port, "health": settings.observe.health_port}
     for entry in worker().get("env", ()):
         assert entry["name"].startswith(PREFIX)
         assert is_setting(entry["name"])

@@ -200,7 +200,7 @@ def test_the_worker_may_not_create_topics(broker: GuardedKafka) -> None:
 
 def test_a_migration_needs_the_listed_rights_and_names_each_that_is_missing(broker: GuardedKafka) -> None:
     """Those of the worker, those on the new changelog, and Read on the output."""
-    topics, fingerprint, worker = {"changelog": "news.new-changelog"}, {"anchors": 15}, as_worker(broker)
+    topics, fingerprint, worker = {"changelog": "news.new-changelog"}, {"verify": "exact"}, as_worker(broker)
     settings = load_settings(
         kafka=worker.kafka.model_dump(), worker=worker.worker.model_dump(), topics=topics, fingerprint=fingerprint
     )

@@ -5,12 +5,10 @@ import random
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import ConfigError
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.lab.figures.short import misspelt
 
-LETTERS = 5
 POSTS = [
     "The ferry over the Elm has stopped after cracks were found in the hull, buses run every twenty minutes",
     "Nobody was hurt when the roof of the old market hall in Linden came down on Sunday evening after the storm",
@@ -39,27 +37,15 @@ def held_back(settings: Settings, errors: int) -> int:
     return forward[len(POSTS) :].count(False)
 
 
-PLAIN = {"rule": "jaccard", "body": 0.6}
+PLAIN = {"jaccard": 0.6}
 
 
 @pytest.mark.parametrize("errors", range(5))
-@pytest.mark.parametrize("family", [{}, {"verify": "exact"}, {"body_bins": 1024}])
+@pytest.mark.parametrize("family", [{}, {"verify": "exact"}])
 def test_posts_with_typing_errors_are_held_back(errors: int, family: dict[str, object]) -> None:
-    letters = {"shingle_letters": LETTERS, **family}
+    letters = {"shingles": "letters", **family}
     assert held_back(load_settings(fingerprint=letters, decision=PLAIN), errors) == len(POSTS)
 
 
 def test_shingles_of_words_miss_them() -> None:
     assert held_back(load_settings(decision=PLAIN), 4) < len(POSTS) / 2
-
-
-@pytest.mark.parametrize(
-    ("fingerprint", "message"),
-    [
-        ({"shingle_letters": 1}, "shingle_letters = 1 is the alphabet"),
-        ({"shingle_letters": 5, "shingle_words": 4}, "shingle_words = 4 has no effect with shingle_letters = 5"),
-    ],
-)
-def test_useless_shingles_are_refused(fingerprint: dict[str, int], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load_settings(fingerprint=fingerprint)

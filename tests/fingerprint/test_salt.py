@@ -10,7 +10,7 @@ import xxhash
 
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import HEADLINE_BANDS, Scheme
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings, secrets_of
@@ -55,8 +55,8 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     parts = [words[start : start + 10_000] for start in range(0, len(words), 10_000)]
     hashes = np.array([h for part in parts for h in tokens_of(" ".join(part), make).hashes], np.uint64)
     narrow = ((hashes | np.uint64(1)) >> np.uint64(20)).astype(np.uint32)
-    rows, view = 3, 0
-    multiply, offset = scheme.permutations(view, HEADLINE_BANDS, rows)[:, :rows]
+    rows = 3
+    multiply, offset = scheme.permutations()[:, :rows]
     values = (narrow[:, None] ^ offset) * multiply  # of the first band
     chosen = [words[i] for i in np.argmin(values, axis=0)]
     return [item(str(k), "", " ".join([*chosen, *own[12 * k : 12 * k + 12]])) for k in range(n)]
@@ -73,11 +73,10 @@ def test_without_a_salt_nothing_changes() -> None:
     assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "9a971e2eeb09d94b"
 
 
-@pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}])
+@pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingles": "letters"}])
 def test_each_salt_has_a_scheme_of_its_own(more: dict[str, str]) -> None:
     schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more)]
     assert len({scheme.id for scheme in schemes}) == 3
-    assert len({scheme.features_id for scheme in schemes}) == 3
     assert salted(**more).id == schemes[1].id
 
 

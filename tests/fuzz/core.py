@@ -23,10 +23,9 @@ from tests.fuzz.skewed import SKEWS, skewed_text
 FAMILIES: dict[str, Mapping[str, Any]] = {
     "minhash": {},
     "minhash exact": {"verify": "exact"},
-    "minhash letters": {"shingle_letters": 5},
-    "simhash": {"family": "simhash", "bits": 64, "features": "shingles", "weights": "tf"},
-    "simhash words": {"family": "simhash", "bits": 128, "features": "tokens", "weights": "uniform"},
-    "simhash blocks": {"family": "simhash", "bits": 64, "layout": "4 choose 1"},
+    "minhash letters": {"shingles": "letters"},
+    "simhash": {"family": "simhash"},
+    "simhash near tables": {"family": "simhash", "hamming": 6},
 }
 _BATCHES = (1, 2, 7, 40, 500)
 # The index begins anew after this number of items. It has merged some times by then.

@@ -46,8 +46,7 @@ def ways() -> dict[str, Way]:
     settings = load_settings()
     decode = Decoder(settings.item)
     families: dict[str, dict[str, Any]] = {
-        "Chinese words": {"chinese": "words"},
-        "letters": {"shingle_letters": 5},
+        "letters": {"shingles": "letters"},
         "SimHash": {"family": "simhash"},
         "exact": {"verify": "exact"},
     }

@@ -9,8 +9,6 @@ from functools import cache
 from typing import Any
 
 import msgspec
-import numpy as np
-import xxhash
 import zstandard
 
 from stream_dedup.changelog import block, saved
@@ -24,7 +22,6 @@ from stream_dedup.changelog.headers import (
 from stream_dedup.changelog.journal import MAGIC, Journal, packed, read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.fingerprint import simhash
 from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
@@ -132,12 +129,6 @@ def _claim(data: bytes) -> None:
     assert isinstance(_claimed_generation(data), int)
 
 
-def _weights(data: bytes) -> None:
-    head, content = data[:32].ljust(32, b"\0"), data[32:]
-    digest = xxhash.xxh3_128_digest(head + content)
-    simhash.read_weights(scratch_file("weights", head + digest + content), 7)
-
-
 def _entries_of(data: bytes, blocks: list[bytes]) -> bytes:
     """A file of entries: the records are the lines, and each has the block of its place."""
     lines = data.split(b"\n")
@@ -186,8 +177,6 @@ def stored_targets() -> list[Target]:
     summary = TaskSummary("news.raw", "465bf025", 7).header()[1]
     migration = MigrationCheckpoint([("news.unique", 0, 7)], False).header()[1]
     headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], summary, migration])]
-    table = simhash.build_weights(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64)]).to_bytes()
-    plain = [table[:32] + table[48:]]
     damaged = (CorruptBlock, SchemeMismatch)
     exact = b"T" + plain_block(1)[1:]
     return [
@@ -203,5 +192,4 @@ def stored_targets() -> list[Target]:
         Target("sequence", [b"7-9"], [b"-", b"9" * 5000, "²".encode()], SequenceRange.parse, (CorruptBlock,)),
         Target("note", note, [*JSON, b"Infinity", b"[" * 3000, b"9" * 4000], _note),
         Target("claim", [_CLAIM.pack(1, 7, True)], [], _claim),
-        Target("weights", plain, [b"SDW1"], _weights, (ConfigError,), 0.1),
     ]  # fmt: skip

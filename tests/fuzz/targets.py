@@ -240,8 +240,9 @@ def targets() -> list[Target]:
         Target("decode events", events, [*JSON, b'"specversion":', b'"data":', b'"items":'], _decoder()),
         Target("documents", [b"\n".join(feeds[:3]), feeds[3], b"[" + b",\n".join(events) + b"]", *events],
                [*xml, b"[{", b"\n"], _lines("a.json"), (InputError,), 0.1),
-        Target("decode text", texts, _MARKUP, _decoder(format="text")),
-        Target("decode given", [b'{"id": 1, "f": "00000000000000ff"}', b'{"f": 7}'], JSON, _decoder(fingerprint="f")),
+        Target("decode text", texts, _MARKUP, _decoder(preset="text")),
+        Target("decode given", [b'{"id": 1, "f": "00000000000000ff"}', b'{"f": 7}'], JSON,
+               _decoder(fields={"fingerprint": "f"})),
         *(Target(f"clean {markup}", texts, _MARKUP, _cleaner(markup), share=0.02 if markup == "page" else 1)
           for markup in page),
         Target("dates", moments, _DATES, _date, share=2),

@@ -38,7 +38,6 @@ TARGETS_OF = {
     "tools/feeds/web.py": ["answer"],
     "kafka/assignor.py": ["claim"],
     "kafka/fetch.py": ["record batch", "fetch"],
-    "fingerprint/simhash.py": ["weights"],
     "news/dates.py": ["dates"],
     "news/decode.py": ["decode auto", "sources"],
     "news/formats.py": ["decode events"],

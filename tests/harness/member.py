@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,6 +30,14 @@ from tests.harness.topics import variables_of
 from tests.harness.wait import LONG_PATIENCE, PATIENCE
 
 _ROOT = Path(__file__).parents[2]
+
+
+def free_pair() -> int:
+    """A free port before another free one, which is that of health."""
+    while True:
+        [port] = free_ports(1)
+        with suppress(OSError, OverflowError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
 
 
 @dataclass
@@ -157,12 +166,11 @@ class Command:
     ) -> None:
         self.faults = directory / f"faults-{name}"
         self.faults.mkdir(exist_ok=True)
-        port, health_port = free_ports(2)
-        self.address, self.health_address = f"127.0.0.1:{port}", f"127.0.0.1:{health_port}"
+        port = free_pair()
+        self.address, self.health_address = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
         self._within, self._is_unread = list(within), is_unread
         self._log = directory / f"{name}.log"
-        ports = {f"{PREFIX}OBSERVE__PORT": str(port), f"{PREFIX}OBSERVE__HEALTH_PORT": str(health_port)}
-        self._variables = variables_of(settings) | ports | {"FAULTS": str(self.faults)}
+        self._variables = variables_of(settings) | {f"{PREFIX}OBSERVE__PORT": str(port), "FAULTS": str(self.faults)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:

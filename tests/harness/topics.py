@@ -50,7 +50,7 @@ def under_another_scheme(settings: Settings, changelog: str, **fingerprint: Any)
         kafka=settings.kafka.model_dump(),
         topics={**settings.topics.model_dump(), "changelog": changelog},
         worker=settings.worker.model_dump(),
-        fingerprint=fingerprint or {"body_bins": 512},
+        fingerprint=fingerprint or {"verify": "exact"},
     )
     return ready(made)
 

@@ -51,7 +51,9 @@ def test_batches_records_and_originals_follow_from_memory(memory: str, batch: st
         assert dedup.max_originals == most
 
 
-@pytest.mark.parametrize("fingerprint", [{}, {"verify": "exact"}, {"family": "simhash"}, {"body_bands": 40}])
+@pytest.mark.parametrize(
+    "fingerprint", [{}, {"verify": "exact"}, {"family": "simhash"}, {"family": "simhash", "hamming": 6}]
+)
 def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str, object]) -> None:
     for memory, tasks in itertools.product(("768M", "3G", "64G"), (1, 3)):
         most, settings = bound_of(memory, tasks, fingerprint=fingerprint)

@@ -137,7 +137,7 @@ def test_without_the_extra_the_setting_is_refused_with_the_cure(monkeypatch: pyt
 def test_the_decoder_cleans_json_and_text_records_alike() -> None:
     record = json.dumps({"id": "1", "title": "A &amp; <i>B</i>", "text": "<p>c</p><p>d</p>"}).encode()
     assert Decoder(ItemSettings())(record, None, 0) == Item("1", "A & B", "c d", "", 0)
-    assert Decoder(ItemSettings(format="text"))(b"<p>c</p><p>d</p>", b"1", 0) == Item("1", "", "c d", "", 0)
+    assert Decoder(ItemSettings(preset="text"))(b"<p>c</p><p>d</p>", b"1", 0) == Item("1", "", "c d", "", 0)
 
 
 def test_many_tags_and_few_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import zstandard
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import ItemSettings, load_settings
 
 PLAIN = Decoder(ItemSettings())
 
@@ -54,7 +54,7 @@ def test_a_null_value_is_a_tombstone_of_its_key() -> None:
 
 
 def test_a_text_record_is_all_text() -> None:
-    decode = Decoder(ItemSettings(format="text"))
+    decode = Decoder(ItemSettings(preset="text"))
     assert decode("früh".encode(), b"k", 1) == Item("k", "", "früh", "", 1)
     bad = bad_of(b"\xff", decode)
     assert (bad.reason, bad.id) == ("encoding", "key")
@@ -99,21 +99,21 @@ def test_a_value_that_is_no_string_is_named_with_its_place_and_cure(record: dict
     assert (bad.detail, bad.id) == (detail, "key" if "id" in record else "a"), "it keeps the id that could be read"
 
 
-@pytest.mark.parametrize("format", ["json", "text"])
+@pytest.mark.parametrize("preset", ["auto", "text"])
 @pytest.mark.parametrize(
     ("pack", "name"),
     [(gzip.compress, "gzip"), (zstandard.compress, "zstd"), (lz4.frame.compress, "lz4"), (bz2.compress, "bzip2"),
      (lzma.compress, "xz"), (zlib.compress, "zlib")],
 )  # fmt: skip
-def test_a_value_that_its_producer_compressed_is_named(pack: Callable[[bytes], bytes], name: str, format: str) -> None:
-    bad = bad_of(pack(b'{"id": "a", "title": "T"}'), Decoder(ItemSettings.model_validate({"format": format})))
+def test_a_value_that_its_producer_compressed_is_named(pack: Callable[[bytes], bytes], name: str, preset: str) -> None:
+    bad = bad_of(pack(b'{"id": "a", "title": "T"}'), Decoder(ItemSettings.model_validate({"preset": preset})))
     assert (bad.reason, bad.id) == ("compressed", "key")
     assert bad.detail.startswith(f"the value is {name}-compressed; publish it plain")
 
 
 # -- a fingerprint that the item brings along ----------------------------------------------------------------
 
-GIVEN = Decoder(ItemSettings(fingerprint="image.phash|phash"))
+GIVEN = Decoder(ItemSettings(fields={"fingerprint": "image.phash|phash"}))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_given_fingerprint_is_a_number_or_hex(value: object, bits: int) -> Non
 
 
 NO_FINGERPRINTS: dict[str, list[Any]] = {
-    "the record has none at the path of [item] fingerprint": [None, ""],
+    "the record has none at the path of [item] fields.fingerprint": [None, ""],
     "has more than 64 bits": [2**64, -(2**63) - 1],
     "is not 16 hex digits": ["c3d1", "c3d1a99a1e3c5a66ff", "１２３４５６７８９０１２３４５６"],
     "it must be a whole number or 16 hex digits, not": [1.0, True, [1]],
@@ -155,10 +155,10 @@ def test_headline_and_text_are_not_read_beside_it() -> None:
 
 
 def test_a_plain_text_has_no_fingerprint() -> None:
-    with pytest.raises(ConfigError, match="json"):
-        Decoder(ItemSettings(format="text", fingerprint="phash"))
-    with pytest.raises(ConfigError, match="fingerprint"):
-        Decoder(ItemSettings(fingerprint="a..b"))
+    with pytest.raises(ConfigError, match="with preset = 'text' a record has no fields"):
+        load_settings(item={"preset": "text", "fields": {"fingerprint": "phash"}}, fingerprint={"family": "given"})
+    with pytest.raises(ConfigError, match=r"fields\.fingerprint"):
+        Decoder(ItemSettings(fields={"fingerprint": "a..b"}))
 
 
 def test_a_field_of_many_objects_is_refused_before_they_are_made() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import BadItem
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import TEXT, Decoder
 from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import Item
 from stream_dedup.news.names import AUTO, FIELDS, PRESETS, alternatives
@@ -175,7 +175,7 @@ def test_how_a_record_is_read_depends_on_no_other(records: list[tuple[str, str, 
 
 
 def test_every_preset_can_be_set_and_maps_every_field() -> None:
-    assert list(get_args(ItemSettings.model_fields["preset"].annotation)) == [AUTO, *PRESETS]
+    assert list(get_args(ItemSettings.model_fields["preset"].annotation)) == [AUTO, *PRESETS, TEXT]
     assert all(tuple(paths) == FIELDS for paths in PRESETS.values())
 
 

@@ -157,7 +157,7 @@ def test_a_backfill_is_told_by_the_dates_of_its_records() -> None:
 @pytest.mark.parametrize(
     ("records", "more"),
     [
-        ([b"The bridge opened."], {"settings": load_settings(item={"format": "text"}), "key": b"k"}),
+        ([b"The bridge opened."], {"settings": load_settings(item={"preset": "text"}), "key": b"k"}),
         ([news(0), news(1, published=NOW - 90_000), news(2)], {}),  # jitter
         # One date that is too late does not make all after it look late.
         ([news(i, **({"published": NOW + 2 * DAY} if i == 5 else {})) for i in range(30)], {}),

@@ -136,14 +136,14 @@ def test_closing_is_quick_and_leaves_no_threads_or_sockets() -> None:
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), timeout=10)
     server.close()  # a second call is no error
-    with Served(port=server.port, health_port=0) as again:
+    with Served(port=server.port) as again:
         assert again.url == server.url, "the port can be taken again at once"
 
 
 def test_an_address_that_cannot_be_listened_on_is_a_config_error_with_the_cure(server: Served) -> None:
     for host, port in (("127.0.0.1", server.port), ("192.0.2.1", 0)):  # taken; of another machine
         with pytest.raises(ConfigError, match=rf"\[observe\] host, port: .*{re.escape(host)}:{port} .*port = 0"):
-            Served(host=host, port=port, health_port=0)
+            Served(host=host, port=port)
 
 
 # -- the token, and names under which it is asked ------------------------------------------------------------
@@ -292,13 +292,13 @@ def test_both_commands_take_certificate_and_token_from_the_settings(
     file.write_text(TOKEN, "utf-8")
     settings = {"tls_certfile": str(identity.cert), "tls_keyfile": str(identity.key), "token_file": str(file)}
     with Served(HealthState(Status.DEGRADED, SINCE, "no broker at kafka.internal answers"), **settings) as server:
-        health_port = server.health_url.rpartition(":")[2]
+        settings["port"] = str(int(server.health_url.rpartition(":")[2]) - 1)
         lines = [f'{name} = "{value}"' for name, value in settings.items()]
         config = tmp_path / "settings.toml"
-        config.write_text("\n".join(["[observe]", f"health_port = {health_port}", *lines]), "utf-8")
+        config.write_text("\n".join(["[observe]", *lines]), "utf-8")
         asked = CliRunner().invoke(app, ["health", "--config", str(config)])
         assert (asked.exit_code, "kafka.internal" in asked.stdout) == (0, True)
-        for name, value in (settings | {"health_port": health_port}).items():
+        for name, value in settings.items():
             monkeypatch.setenv(f"STREAM_DEDUP_OBSERVE__{name.upper()}", value)
         assert main([]) == 0
         assert "kafka.internal" in capsys.readouterr().out

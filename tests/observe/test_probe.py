@@ -39,7 +39,9 @@ def foreign_server(answer: bytes) -> Iterator[str]:
 def test_without_a_listener_the_settings_to_check_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
-    message = f"no worker listens at {url}: is it running, and is this its observe.host and observe.health_port?"
+    message = (
+        f"no worker listens at {url}: is it running, and is this its observe.host, and the port after its observe.port?"
+    )
     assert probe(url) == (False, message)
 
 
@@ -65,10 +67,9 @@ def test_the_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HOST", "0.0.0.0")  # noqa: S104 - nothing is bound
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__PORT", "9998")
     assert default_url("/livez") == "http://127.0.0.1:9999/livez"
-    assert load_settings().observe.probed_port == 9999
-    monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HEALTH_PORT", "7000")
+    assert load_settings().observe.health_port == 9999
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HOST", "::1")
-    assert default_url() == "http://[::1]:7000/healthz"
+    assert default_url() == "http://[::1]:9999/healthz"
 
 
 def test_the_image_asks_whether_the_worker_is_alive(
@@ -77,12 +78,12 @@ def test_the_image_asks_whether_the_worker_is_alive(
     """A worker without brokers is not ready; a runtime that restarts what is unhealthy must leave it alone."""
     state = HealthState(Status.STALLED, SINCE, "no broker answers")
     with Served(state) as server:
-        monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HEALTH_PORT", server.health_url.rpartition(":")[2])
+        monkeypatch.setenv("STREAM_DEDUP_OBSERVE__PORT", str(int(server.health_url.rpartition(":")[2]) - 1))
         assert (main(["/livez"]), main(["/healthz"]), main([])) == (0, 1, 1)
     assert capsys.readouterr().out == "stalled since 2023-11-14T22:13:20Z (no broker answers)\n"
 
 
-@pytest.mark.parametrize(("setting", "cure"), [("enabled = false", "no /healthz to ask"), ("port = 0", "with --url")])
+@pytest.mark.parametrize(("setting", "cure"), [("host = ''", "no /healthz to ask"), ("port = 0", "with --url")])
 def test_settings_without_an_address_are_refused(tmp_path: Path, setting: str, cure: str) -> None:
     config = tmp_path / "settings.toml"
     config.write_text(f"[observe]\n{setting}\n", "utf-8")

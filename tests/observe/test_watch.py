@@ -71,7 +71,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
 
 
 def test_without_http_it_still_counts() -> None:
-    with Watch(load_settings(observe={"enabled": False}), "1.2.3") as watch:
+    with Watch(load_settings(observe={"host": ""}), "1.2.3") as watch:
         assert watch.url is None
         watch.loop_completed([])
         assert watch.registry.get_sample_value("stream_dedup_role", {"role": "standby"}) == 1

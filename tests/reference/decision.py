@@ -267,9 +267,9 @@ def kinship_of(s: Similar) -> Any:
 class Stream:
     """Judges items in order, and remembers those that are let through."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings, self.scheme = settings, Scheme(settings.fingerprint)
-        self.is_plain = settings.decision.rule == "jaccard" or self.scheme.layout is not None
+    def __init__(self, settings: Settings, limit: int) -> None:
+        self.settings, self.scheme, self.limit = settings, Scheme(settings.fingerprint), limit
+        self.is_plain = settings.decision.jaccard is not None or self.scheme.layout is not None
         self.window = settings.window.length_ms
         self.clocks, self.passages, self.known = Clocks(self.window), Passages(), list[Known]()
         drops = ("version", "revised") if settings.policy.updates == "drop" else ()
@@ -330,7 +330,7 @@ class Stream:
 
     def _candidates(self, keys: list[int], now: Moment) -> list[Known]:
         """Each key gives the newest originals that have it; of all these, the twelve that share the rarest keys."""
-        tables, limit = self.scheme.table_of, self.settings.index.bucket_limit
+        tables = self.scheme.table_of
         dont_care = [*self.scheme.dont_care_bits, *[0] * len(tables)]
         alive = [one for one in reversed(self.known) if one.is_in_window(now, self.window)]
         scores: defaultdict[int, int] = defaultdict(int)
@@ -339,7 +339,7 @@ class Stream:
             columns = [other for other in range(len(tables)) if tables[other] == table]
             given = [
                 n for n, one in enumerate(alive) if any(shares(key, one.print.keys[other], *near) for other in columns)
-            ][:limit]
+            ][: self.limit]
             weight = max((1 << 16) // max(len(given), 1), 1)
             if column == len(tables) - 1 and len(given) <= 4:
                 weight = 1 << 29
@@ -364,7 +364,7 @@ class Stream:
 
     def _is_alike(self, s: Similar) -> bool:
         """By plain similarity."""
-        return s.within_hamming if not np.isnan(s.distance) else bool(s.body >= F32(self.settings.decision.body))
+        return s.within_hamming if not np.isnan(s.distance) else bool(s.body >= F32(self.settings.decision.jaccard))
 
     def _is_kin(self, s: Similar) -> bool:
         """The same article."""

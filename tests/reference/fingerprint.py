@@ -68,28 +68,25 @@ def is_digit(character: str) -> bool:
 
 
 @cache
-def classes_of(chinese_words: bool) -> list[int]:
-    table = characters.word_classes() if chinese_words else characters.character_classes()
-    return table.tolist()
+def classes_of() -> list[int]:
+    return characters.character_classes().tolist()
 
 
 def class_of(character: str, classes: list[int]) -> int:
     return classes[ord(character)] if ord(character) < len(classes) else SEPARATOR
 
 
-def folded(text: str, scheme: Scheme) -> str:
-    valid = text.encode("utf-8", "replace").decode()
-    plain = characters.segment(valid).decode() if scheme.has_chinese_words else characters.fold(valid)
-    return written(plain, scheme.has_chinese_words)
+def folded(text: str) -> str:
+    return written(characters.fold(text.encode("utf-8", "replace").decode()))
 
 
-def written(plain: str, chinese_words: bool) -> str:
+def written(plain: str) -> str:
     """The text without ignored characters; beyond ASCII a separator is a space, or "!" if it ends a sentence, and a
     letter is set apart from a digit before it.
     """
     out, marks = [" "], {chr(code) for code in characters.sentence_marks().tolist()}
     for character in plain:
-        kind = class_of(character, classes_of(chinese_words))
+        kind = class_of(character, classes_of())
         if kind == SEPARATOR and not character.isascii():
             character = "!" if character in marks else " "
         if kind == WORD and not character.isascii() and is_digit(out[-1]):
@@ -100,16 +97,16 @@ def written(plain: str, chinese_words: bool) -> str:
 
 
 @cache
-def lexicon_of(chinese_words: bool, seed: int) -> dict[int, tuple[int, int]]:
+def lexicon_of(seed: int) -> dict[int, tuple[int, int]]:
     """The hash and the trait of number words and negations, by their own hash; the first line of a word counts."""
     found = dict[int, tuple[int, int]]()
     for line in lexicon.WORDS.read_text("utf-8").splitlines():
         head, _, words = line.partition(" ")
         if head == "#":
             continue
-        text = f" {written(words, chinese_words)} "
+        text = f" {written(words)} "
         value = hash_of_word(head, seed)
-        for token in plain_tokens_of(text, chinese_words, seed):
+        for token in plain_tokens_of(text, seed):
             data = text.encode()
             if data[token.start - 1] == data[token.end] == 0x20:  # it is the whole word
                 found.setdefault(token.hash, (token.hash, NEGATION) if head == "-" else (value, NUMBER_WORD))
@@ -134,8 +131,8 @@ def hash_of_eights(eights: list[int], seed: int) -> int:
 
 def tokens_of(text: str, scheme: Scheme) -> list[Token]:
     """The tokens of a folded text, with their traits."""
-    known, out = lexicon_of(scheme.has_chinese_words, scheme.token_seed), list[Token]()
-    for token in plain_tokens_of(text, scheme.has_chinese_words, scheme.token_seed):
+    known, out = lexicon_of(scheme.token_seed), list[Token]()
+    for token in plain_tokens_of(text, scheme.token_seed):
         h, trait = known.get(token.hash, (token.hash, NO_TRAIT))
         if any(is_digit(chr(byte)) for byte in token.text.encode()[:8]):
             h, trait = token.hash, FIGURE
@@ -143,8 +140,8 @@ def tokens_of(text: str, scheme: Scheme) -> list[Token]:
     return out
 
 
-def plain_tokens_of(text: str, chinese_words: bool, seed: int) -> list[Token]:
-    classes = classes_of(chinese_words)
+def plain_tokens_of(text: str, seed: int) -> list[Token]:
+    classes = classes_of()
     out, word, start, at = list[Token](), "", 0, 0
     for character in [*text, " "]:
         kind, size = class_of(character, classes), len(character.encode())
@@ -429,38 +426,31 @@ def passages_of(
 # -- SimHash ----------------------------------------------------------------------------------------------------------
 
 
-def simhash_of(features: list[int], weights: dict[int, int], unseen: int, words: int) -> list[int]:
-    """Each feature votes on each bit by its own hash with its weight; the majority decides."""
-    out = []
-    for word in range(words):
-        votes = [0] * 64
-        for h in features:
-            weight, bits = weights.get(h, unseen), mix(h ^ GOLDEN if word else h)
-            for bit in range(64):
-                votes[bit] += weight if bits >> bit & 1 else -weight
-        out.append(sum(1 << bit for bit, total in enumerate(votes) if total > 0))
-    return out
+def simhash_of(shingles: list[int]) -> int:
+    """Each shingle votes on each bit by its own hash as often as it occurs; the majority decides."""
+    votes = [0] * 64
+    for h in shingles:
+        bits = mix(h)
+        for bit in range(64):
+            votes[bit] += 1 if bits >> bit & 1 else -1
+    return sum(1 << bit for bit, total in enumerate(votes) if total > 0)
 
 
-def layout_keys(simhash: list[int], scheme: Scheme) -> list[int]:
+def layout_keys(simhash: int, scheme: Scheme) -> list[int]:
     """The keys of each table: the bits that it selects and then others, or a hash of these bits if they are many."""
     assert scheme.layout
-    keys, value = [], sum(word << 64 * n for n, word in enumerate(simhash))
+    keys = []
     for table, (mask, dont_care) in enumerate(
         zip(scheme.layout.masks.tolist(), scheme.layout.dont_care_bits, strict=True)
     ):
         if not dont_care:
-            h = table + 1
-            for word, bits in zip(simhash, mask, strict=True):
-                h = mix(h * GOLDEN & M64 ^ word & bits)
-            keys.append(narrowed(h))
+            keys.append(narrowed(mix((table + 1) * GOLDEN & M64 ^ simhash & mask)))
             continue
-        places = range(64 * len(mask))
-        chosen = [place for place in places if mask[place // 64] >> place % 64 & 1]
-        others = [place for place in places if place not in chosen][: 32 - len(chosen)]
+        chosen = [place for place in range(64) if mask >> place & 1]
+        others = [place for place in range(64) if place not in chosen][: 32 - len(chosen)]
         key = 0
         for run in [*runs_of(chosen), *runs_of(others)]:
-            key = key << len(run) | value >> run[0] & (1 << len(run)) - 1
+            key = key << len(run) | simhash >> run[0] & (1 << len(run)) - 1
         keys.append(max(key, 1))
     return keys
 
@@ -496,7 +486,7 @@ class Print:
     filter: set[int] = field(default_factory=set)
     figures: int = 0
     body: bytes = b""
-    simhash: list[int] = field(default_factory=list)
+    simhash: int = 0
     keys: list[int] = field(default_factory=list)
     stored_body: bytes = b""
     members: list[int] = field(default_factory=list)
@@ -516,40 +506,34 @@ class Print:
 
 
 def fingerprint(item: Item, scheme: Scheme) -> Print:
-    s, seed, identity = scheme.settings, scheme.token_seed, scheme.identity
+    seed, identity = scheme.token_seed, scheme.identity
     out = Print(identity(item.id), identity(item.source) if item.source else 0, item.time, item.partition, item.offset)
     id_key = narrowed(out.row_id)
     if scheme.is_given:
-        out.digest, out.simhash = item.fingerprint or 0, [item.fingerprint or 0]
+        out.digest = out.simhash = item.fingerprint or 0
         out.body_size = item.fingerprint is not None
         keys = layout_keys(out.simhash, scheme)
         out.keys = [*(keys if out.body_size else [0] * len(keys)), id_key]
         return out
-    title = folded(headline_of(item), scheme)
-    text = folded(cut_tail(item.text, item.source) or (headline_of(item) if scheme.has_letters else ""), scheme)
+    title = folded(headline_of(item))
+    text = folded(cut_tail(item.text, item.source) or (headline_of(item) if scheme.has_letters else ""))
     headline, tokens = tokens_of(title, scheme), tokens_of(text, scheme)
     out.digest = digest_of(digest_of(seed, headline), tokens)
     features = [feature_of(headline, i, seed) for i in range(len(headline))]
     features = sorted(list(dict.fromkeys(h for h in features if h))[:64])
     out.headline_size = len(features)
-    of_letters = scheme.has_letter_features if scheme.layout else scheme.has_letters
     units, starts = [(token.hash, token.is_character) for token in tokens], list(range(len(tokens) + 1))
-    if of_letters:
+    if scheme.has_letters:
         units, starts = letters_of(tokens, seed)
-    out.shingles = shingles_of(units, scheme.feature_widths if scheme.layout else scheme.shingle_widths)
+    out.shingles = shingles_of(units, scheme.shingle_widths)
     out.members = list(dict.fromkeys(out.shingles))
     if scheme.layout:
-        voting = out.members if s.weights == "uniform" else out.shingles
-        weights, unseen = dict[int, int](), 1
-        if scheme.weights:
-            table = scheme.weights
-            weights, unseen = dict(zip(table.hashes.tolist(), table.values.tolist(), strict=True)), table.unseen
-        out.simhash, out.body_size = simhash_of(voting, weights, unseen, s.bits // 64), len(voting)
+        out.simhash, out.body_size = simhash_of(out.shingles), len(out.shingles)
         keys = layout_keys(out.simhash, scheme)
-        out.keys = [*(keys if voting else [0] * len(keys)), narrowed(out.digest), id_key]
+        out.keys = [*(keys if out.shingles else [0] * len(keys)), narrowed(out.digest), id_key]
         return out
 
-    out.body_size, out.body = len(out.members), sketch_of(out.members, 0 if scheme.is_exact else s.body_bins)
+    out.body_size, out.body = len(out.members), sketch_of(out.members, 0 if scheme.is_exact else 128)
     words = words_of(tokens, seed)
     if len(tokens) <= MOST_SEQUENCE:
         out.headline_codes = min(len(headline), HEADLINE_CODES)
@@ -573,14 +557,8 @@ def fingerprint(item: Item, scheme: Scheme) -> Print:
 
     has_characters = any(token.is_character for token in tokens)
     run = scheme.anchor_runs[2:] if has_characters else scheme.anchor_runs[:2]
-    bands = [
-        band_keys(members, scheme.permutations(view, count, rows).tolist(), rows)
-        for members, view, count, rows in (
-            (out.members, 2, s.body_bands, s.body_rows),
-            (features, 0, 2, 3),
-        )
-    ]
-    out.keys = [*anchor_keys(out.shingles, s.anchors, *run), *bands[0], *bands[1], narrowed(out.digest), id_key]
+    bands = band_keys(features, scheme.permutations().tolist(), 3)
+    out.keys = [*anchor_keys(out.shingles, 16, *run), *bands, narrowed(out.digest), id_key]
     width = max(scheme.shingle_widths) if has_characters else scheme.shingle_widths.words
     out.passages = passages_of(text.encode(), tokens, words, sentences_of(tokens, text.encode()), starts, width)
     return out

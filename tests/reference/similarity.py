@@ -228,9 +228,9 @@ def compare(
     s.apart, s.smaller_size, is_sketch = apart, min(n, m), not (scheme.layout or scheme.is_exact)
     least = math.nan
     if scheme.layout and n and m:
-        differ = sum((a ^ b).bit_count() for a, b in zip(new.simhash, known.simhash, strict=True))
+        differ = (new.simhash ^ known.simhash).bit_count()
         s.distance, s.within_hamming = differ, differ <= scheme.settings.hamming
-        s.body = max(math.cos(math.pi / (64 * len(new.simhash)) * differ), 0.0)
+        s.body = max(math.cos(math.pi / 64 * differ), 0.0)
     elif n and m and is_sketch:
         s.body, s.containment, least = compare_sketches(new.body, known.body, n, m)
     elif n and m:
@@ -259,7 +259,7 @@ def compare(
         s.covered = shared / max(of_article, 1)
     elif article.shingles:
         size = min(len(article.shingles), n)
-        sketch = sketch_of(article.shingles, scheme.settings.body_bins)
+        sketch = sketch_of(article.shingles, 128)
         s.covered = share_of_new(compare_sketches(sketch, known.body, size, m)[2] if m else 0.0, size, m)
     diff = None if is_old else diff_of(new, known)
     find_new(s, new, known, article, diff)
@@ -282,7 +282,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     """Where the words of a text begin and end, as it is written."""
     spans, is_open = list[tuple[int, int]](), False
     for i, character in enumerate(text):
-        kind = class_of(character, classes_of(False))
+        kind = class_of(character, classes_of())
         if character == "\u200c" and i and "\u0600" <= text[i - 1] <= "\u06ff":
             kind = SEPARATOR
         if kind == IGNORED:

@@ -106,4 +106,4 @@ def test_settings_without_effect_are_refused(settings: dict[str, Any], cause: st
 
 def test_a_registry_is_of_no_use_for_plain_text() -> None:
     with pytest.raises(ConfigError, match=r"\[registry\] url would not be used"):
-        load_settings(registry={"url": "http://a:8081"}, item={"format": "text"})
+        load_settings(registry={"url": "http://a:8081"}, item={"preset": "text"})

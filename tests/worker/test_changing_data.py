@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, str]], object], str | None]] = {
 
 
 def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(make: Make) -> None:
-    settings = make(observe={"enabled": False})
+    settings = make(observe={"host": ""})
     usual: Sequence[tuple[bytes, bytes]] = list(made_up(60))
     records: Records = [*usual]
     for seed, (name, (change, _)) in enumerate(CHANGES.items(), 100):

@@ -46,7 +46,7 @@ def test_it_ends_within_ten_seconds_of_sigterm(settings: Settings, tmp_path: Pat
 
 
 def test_it_works_and_ends_although_nobody_reads_its_log(make: Make) -> None:
-    settings = make(observe={"enabled": False})
+    settings = make(observe={"host": ""})
     reader, writer = full_pipe()
     command = [sys.executable, "-m", "stream_dedup", "run"]
     with subprocess.Popen(command, env=os.environ | variables_of(settings), stderr=writer) as process:

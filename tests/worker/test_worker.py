@@ -165,7 +165,7 @@ def test_a_transaction_holds_no_more_than_batch_bytes(make: Make) -> None:
 
 def test_a_clock_far_ahead_does_not_move_the_window(settings: Settings) -> None:
     sent = feed(settings, [(b"%d" % i, article(str(i), TEXT, f"Elm bridge {i}", f"{i}.example")) for i in range(3)])
-    # The records are from two hours ahead, an hour more than window.future allows: they count as of no time.
+    # The records are from two hours ahead, an hour more than is allowed: they count as of no time.
     reports = run_until(settings, 3, runtime=Runtime(wall=lambda: START / 1000 - 7200)).reports
     assert {report.watermark for report in reports} == {0}
     came = assert_exactly_once(settings, sent)
@@ -205,7 +205,7 @@ def test_errors_that_no_retry_can_cure_end_the_worker(make: Make, topic_name: Na
     )
     fails(foreign, "each group needs a changelog of its own", ChangelogError)
     changed = load_settings(
-        kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), fingerprint={"anchors": 15}
+        kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), fingerprint={"shingles": "letters"}
     )
     fails(changed, "at offset 0: this was written under fingerprint scheme", ChangelogError)
 

@@ -164,7 +164,7 @@ class BatchMaker:
         # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
         self._buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0)
         # What novelty and kinship ask for beside the signatures.
-        self._with_words = settings.decision.rule == "novelty" and not scheme.layout
+        self._with_words = settings.decision.jaccard is None and not scheme.layout
         self._empty_reason = str(scheme.empty_item)
         self._survey = Survey(self._decode.read, settings, in_order=False, place=place) if place else None
         self._survey_lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Commands on files and pipes: `filter`, `pairs` (on one machine or on Spark) and `weights build`."""
+"""Commands on files and pipes: `filter` and `pairs` (on one machine or on Spark)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, number, option, print_table, progress_bars
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.cli.common import number, option, print_table, progress_bars
+from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
 
@@ -182,8 +182,7 @@ def pairs_command(
     bucket_limit: Annotated[
         int | None,
         number(
-            "If more items share a key, compare each only with this many before it, the newest (default 1024). "
-            "Replaces [index] bucket_limit, which is for the stream.",
+            "If more items share a key, compare each only with this many before it, the newest (default 1024).",
             min=1,
             max=100_000,
         ),
@@ -338,55 +337,3 @@ def _print_pairs(console: Console, result: PairsResult, output: str, clusters: s
             f"newest before it: {result.left_out:,} pairs of a table were left out"
         )
     shared.print_end(console, result, result.items)
-
-
-# -- weights ---------------------------------------------------------------------------------------------
-
-weights_app = common.command_group()
-
-
-@weights_app.callback()
-def _group() -> None:
-    """Keep this a group although it has one command."""
-
-
-@weights_app.command("build")
-def build_command(
-    corpus: Annotated[Path, argument("CORPUS", "JSON Lines (.gz, .zst) with typical items.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; name it in [fingerprint] idf.")],
-    force: shared.ForceOption = False,
-    config: common.ConfigOption = None,
-) -> None:
-    """Write the table of feature rarities for weights = "idf".
-
-    Counts in how many texts of a corpus each feature occurs.
-
-    The table is part of the fingerprint scheme: another table is another scheme.
-    """
-    from stream_dedup.files import replace_file
-    from stream_dedup.fingerprint.fingerprint import Fingerprinter
-    from stream_dedup.fingerprint.scheme import Scheme
-    from stream_dedup.fingerprint.simhash import build_weights
-    from stream_dedup.inputs.lines import read_lines
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.item import Item
-    from stream_dedup.tools.batch.output_files import check_free, target
-
-    destination = target(output)
-    if not force:
-        check_free({"--output": destination})
-    # The settings may name the table that this command is about to write; "tf" needs none.
-    settings = common.settings_of(config, fingerprint={"family": "simhash", "weights": "tf"})
-    fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
-    decode = Decoder(settings.item)
-    items = (item for line in read_lines(corpus) if isinstance(item := decode(line, None, None), Item))
-    documents = (fingerprinter.features(item.text) for item in items)
-    table = build_weights(fingerprinter.scheme.features_id, documents)
-    data = table.to_bytes()
-    try:
-        output.write_bytes(data) if destination.is_stream else replace_file(destination.path, [data])
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror}") from None
-    typer.echo(
-        f"{output}: {counted(len(table.hashes), 'feature')} of {counted(table.documents, 'text')}, {len(data):,} bytes"
-    )

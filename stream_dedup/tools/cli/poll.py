@@ -73,7 +73,7 @@ def feeds_command(
     files = [name for name in sources if Path(name).is_file()]
     destination = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
     if kafka:
-        logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings), waits=False)
+        logs.set_up("text" if sys.stderr.isatty() else "json", secrets_of(settings), waits=False)
     with shared.exit_on_broken_pipe(), ExitStack() as stack:
         memory = stack.enter_context(
             closing(State(state, f"topic {settings.topics.input}" if kafka else str(destination)))

@@ -5,7 +5,7 @@ This module computes for items in order of arrival
 - `shingle_sets`: their exact shingle sets;
 - `first_seen_wins`: the items that a deduplicator with exact sets holds back;
 - `alike_pairs`: all pairs of similar sets;
-- `fidelity`: how the stream with `decision.rule = "jaccard"` compares with the exact deduplicator;
+- `fidelity`: how the stream with `decision.jaccard` compares with the exact deduplicator;
 - `measured_curve`: the S-curve of the index. For each interval of the exact Jaccard it has the number of pairs and the
   share of them that a key of the body proposes, by the rule of the index (`index.probe.Nearness`). `planner.py`
   predicts that share.
@@ -244,7 +244,7 @@ def _stream(
     items: Sequence[Item], settings: Settings, threshold: float, progress: Callable[[int], None]
 ) -> tuple[NDArray[np.bool_], int]:
     """Run the stream with the Jaccard rule: (held back, bytes of a body)."""
-    decision = settings.decision.model_copy(update={"rule": "jaccard", "body": threshold})
+    decision = settings.decision.model_copy(update={"jaccard": threshold})
     plain = settings.model_copy(update={"decision": decision})
     held: list[bool] = []
     originals, whole = 0, 0
@@ -292,7 +292,7 @@ def measured_curve(
     predicted (NaN): its tables depend on the angle, with feature counts, and not on the Jaccard.
     """
     scheme = fingerprinter.scheme
-    body = slice(0, scheme.columns["body"].stop)  # anchors come first
+    body = slice(0, scheme.columns["body" if scheme.layout else "anchors"].stop)
     first, second, jaccard = alike_pairs(sets, LOWEST)
     roots = np.arange(len(sets))
     unite(roots, first, second)

@@ -98,7 +98,7 @@ class Explanation:
     """The numbers behind the verdict on the second item, given the first.
 
     The answers and `added` are None if plain similarity decides: without words (SimHash, given), or with
-    `decision.rule = "jaccard"`.
+    `decision.jaccard`.
     """
 
     views: list[View]
@@ -144,7 +144,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     measured = similar[0]
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
-    if settings.decision.rule == "novelty" and prints.texts is not None:
+    if settings.decision.jaccard is None and prints.texts is not None:
         judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
         novelty = _answer(similar, judged.logit[0], settings.decision.threshold)
         limit = float(probability(np.array(SAME_ARTICLE)))
@@ -173,13 +173,12 @@ def _answer(pair: NDArray[np.void], logit: np.float32, threshold: float, of_kins
 
 
 def _keys(scheme: Scheme, keys: NDArray[np.uint32]) -> list[KeysOfKind]:
-    """Count the keys of both items, (2, columns), by kind; kinds that the settings leave out are absent."""
+    """Count the keys of both items, (2, columns), by kind."""
     nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, scheme.settings.hamming)
     shared = nearness.matches(keys[1:], keys[:1])[0]
     return [
         KeysOfKind(kind, int(np.count_nonzero(keys[1, place])), int(np.count_nonzero(shared[place])))
         for kind, place in scheme.columns.items()
-        if place.stop > place.start
     ]
 
 

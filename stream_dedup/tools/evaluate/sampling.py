@@ -248,7 +248,7 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
 
     A source that only the envelope has becomes a field, too.
     """
-    if settings.item.format == "text":
+    if settings.item.preset == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
     found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
     fields = _DECODE(found.value.removeprefix(BOM_UTF8))

@@ -231,7 +231,7 @@ class Archive:
     @cached_property
     def _passages(self) -> "np.ndarray[Any, Any] | None":
         """Step 5: learn the passages that recur; None if pages are compared."""
-        if self._settings.decision.rule == "jaccard" or Scheme(self._settings.fingerprint).layout:
+        if self._settings.decision.jaccard is not None or Scheme(self._settings.fingerprint).layout:
             return None
         others = tasks.not_counted(self._near.where("is_copy").toArrow())
         left_out = self._df.sparkSession.createDataFrame(table({"row": others}))

@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import layout
+from stream_dedup.fingerprint.simhash import Layout, layout
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import load_settings
-from tests.fingerprint.built import distances
 from tests.index.check import merge, rows_held
 from tests.lab.benchmarks.corpus import Run
 
-LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
-LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
+LAYOUTS = {"4c1": layout(3, is_compact=True), "5c2": layout(3)}
+LAYOUT_OF_SIX = {"8c2": layout(6)}
 DEFAULT = Scheme(load_settings().fingerprint).table_of
 _BATCH = 500
 _FILL = 200_000
@@ -58,20 +57,19 @@ class _MinHash:
 class _SimHash:
     """Synthetic SimHashes of 64 random bits under a layout; k bits of a copy are flipped."""
 
-    def __init__(self, name: str, k: int) -> None:
-        self.layout = layout(name, 64)
-        self.table_of, self.k = range(self.layout.tables), k
+    def __init__(self, tables: Layout, k: int = 3) -> None:
+        self.layout, self.table_of, self.k = tables, range(tables.tables), k
         self.near = {"dont_care_bits": self.layout.dont_care_bits, "max_hamming": k}
 
     def items(self, n: int, seed: int) -> NDArray[np.uint64]:
-        return np.random.default_rng(seed).integers(0, 2**64, (n, 1), np.uint64)
+        return np.random.default_rng(seed).integers(0, 2**64, n, np.uint64)
 
     def keys(self, items: NDArray[np.uint64]) -> NDArray[np.uint32]:
         return self.layout.keys(items)
 
     def copies(self, items: NDArray[np.uint64], random: np.random.Generator) -> NDArray[np.uint64]:
         bits = np.argsort(random.random((len(items), 64)), axis=1)[:, : self.k].astype(np.uint64)
-        return items ^ np.bitwise_or.reduce(np.uint64(1) << bits, axis=1, keepdims=True)
+        return items ^ np.bitwise_or.reduce(np.uint64(1) << bits, axis=1)
 
 
 _Family = _MinHash | _SimHash
@@ -175,12 +173,16 @@ def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
     return out
 
 
+def _as_bytes(simhashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    return simhashes[:, None].view(np.uint8)
+
+
 def _faiss(n: int, rounds: int) -> dict[str, float]:
     """Return µs an item and recall within 3 bits of FAISS's binary indexes on the same SimHashes."""
     import faiss
 
-    family = _SimHash("4 choose 1", 3)
-    stored = np.concatenate([items for _, items in _stored(family, n)]).view(np.uint8)
+    family = _SimHash(LAYOUTS["4c1"])
+    stored = _as_bytes(np.concatenate([items for _, items in _stored(family, n)]))
     faiss.omp_set_num_threads(1)
     out: dict[str, float] = {}
     multi = faiss.IndexBinaryMultiHash(64, 4, 16)
@@ -194,7 +196,7 @@ def _faiss(n: int, rounds: int) -> dict[str, float]:
             subset = slice(_BATCH // 2 - 25, _BATCH // 2 + 25) if name == "flat" else slice(None)
             items, rows = np.ascontiguousarray(items[subset]), rows[subset]
             start = time.perf_counter()
-            bounds, _, labels = index.range_search(items.view(np.uint8), 4)  # distances below 4, so up to 3
+            bounds, _, labels = index.range_search(_as_bytes(items), 4)  # distances below 4, so up to 3
             seconds.append((time.perf_counter() - start) / len(items))
             hits = [rows[i] in labels[bounds[i] : bounds[i + 1]] for i in np.flatnonzero(rows >= 0)]
             recalled, copies = recalled + sum(hits), copies + len(hits)
@@ -212,7 +214,7 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
         items, _ = _queries(family, n, random)
         start = time.perf_counter()
         items_found, rows = index.lookup(family.keys(items), horizons)
-        near = distances(items[items_found], stored[rows]) <= family.k
+        near = np.bitwise_count(items[items_found] ^ stored[rows]) <= family.k
         items_found, rows = items_found[near], rows[near]
         seconds.append((time.perf_counter() - start) / _BATCH)
     return statistics.median(seconds) * 1e6
@@ -225,7 +227,8 @@ def measure(run: Run, originals: int = 10**7, rounds: int = 60) -> dict[str, flo
     """
     size, out = _short(originals), {}
     families: dict[str, _Family] = {"minhash": _MinHash(DEFAULT)}
-    families |= {f"simhash_{name}": _SimHash(*how) for name, how in (LAYOUTS | LAYOUTS_OF_SIX).items()}
+    families |= {f"simhash_{name}": _SimHash(tables) for name, tables in LAYOUTS.items()}
+    families |= {f"simhash_{name}": _SimHash(tables, 6) for name, tables in LAYOUT_OF_SIX.items()}
     for name, family in families.items():
         index = _filled(family, originals, background=True)
         lookups = _lookups(family, index, originals, rounds if name != "simhash_8c2" else max(rounds // 8, 4))

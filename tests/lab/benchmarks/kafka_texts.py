@@ -26,7 +26,7 @@ def fresh_topics(bootstrap: str, name: str, partitions: int = 1, **kafka: Any) -
         kafka={"bootstrap_servers": bootstrap, "group_id": name, **kafka},
         topics={role: f"{name}.{role}" for role in _ROLES},
         worker={"scope": "global" if partitions == 1 else "partition"},
-        observe={"enabled": False},
+        observe={"host": ""},
     )
     create_topics(settings, partitions)
     return settings
@@ -35,7 +35,7 @@ def fresh_topics(bootstrap: str, name: str, partitions: int = 1, **kafka: Any) -
 def start_worker(settings: Settings) -> "subprocess.Popen[bytes]":
     """Run the worker as deployed, in a process of its own."""
     command = [sys.executable, "-m", "stream_dedup", "run"]
-    environment = os.environ | variables_of(settings) | {f"{PREFIX}OBSERVE__ENABLED": "false"}
+    environment = os.environ | variables_of(settings) | {f"{PREFIX}OBSERVE__HOST": ""}
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 

@@ -27,7 +27,7 @@ from tests.lab.load.process import resident
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
-    "compact": {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}},
+    "compact": {"fingerprint": {"family": "compact"}},
 }
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
 UPDATES = 20  # one original in twenty is an update, with the id of its story: of real feeds 3 to 5 in 100 are

@@ -3,7 +3,7 @@
 All three search for bodies with a Jaccard similarity of word 3-shingles of at least .8; the reference are all such
 pairs, found exactly (`alike_pairs`).
 
-- Ours runs from the file to its two outputs, with `decision.rule = "jaccard"` at .76, since a sketch errs by .02.
+- Ours runs from the file to its two outputs, with `decision.jaccard = .76`, since a sketch errs by .02.
 - text-dedup runs from the file to the deduplicated data set, with its usual threshold of .7, which raises its recall.
 - datasketch runs as its users write it, from texts in memory, on a sample of the items, since all would take minutes.
 
@@ -50,7 +50,7 @@ _ALL = 10_000_000
 
 def settings() -> Settings:
     """Return settings that compare bodies by plain Jaccard similarity."""
-    return load_settings(decision={"rule": "jaccard", "body": _BODY_THRESHOLD})
+    return load_settings(decision={"jaccard": _BODY_THRESHOLD})
 
 
 def measure(run: Run) -> dict[str, float]:

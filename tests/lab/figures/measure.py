@@ -4,7 +4,6 @@ The folder has corpora (NAME.jsonl.gz) and label files. A section's figures are 
 """
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -44,12 +42,9 @@ from tests.lab.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, as_
 from tests.tools.batch.feed import judge_lines
 
 ENGLISH, CHINESE, REUTERS = "webz_en_2023-12_2024-01", "webz_zh_2025-03_2025-06", "reuters21578"
-_BANDS = {"anchors": 0, "body_bands": 16}  # with anchors 2 of 35,926 items are not compared with what is most alike
 EXACTNESS: dict[str, Tables] = {
-    "`body_bins = 128` (default)": {"fingerprint": _BANDS},
-    "`body_bins = 256`": {"fingerprint": {"body_bins": 256, **_BANDS}},
-    "`body_bins = 512`": {"fingerprint": {"body_bins": 512, **_BANDS}},
-    '`verify = "exact"`': {"fingerprint": {"verify": "exact", **_BANDS}},
+    '`verify = "sketch"` (default)': {},
+    '`verify = "exact"`': {"fingerprint": {"verify": "exact"}},
 }
 """The rows of the table "Sketched or exact"."""
 EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese pages": CHINESE}
@@ -120,34 +115,21 @@ def families(corpora: Corpora) -> dict[str, Any]:
 
 def _family(corpora: Corpora, column: Labelled, tables: Tables) -> dict[str, Any]:
     corpus, labels = corpora[column.corpus], corpora.labels(Path(column.labels))
-    corpora.report(f"{corpus.name}: {json.dumps(tables, default=str)}")
-    with tempfile.TemporaryDirectory() as directory:
-        settings = _with_weights(tables, corpus, Path(directory))
-        alone = settings.model_copy(update={"decision": load_settings(**BODY_ALONE).decision})
-        make = Fingerprinter(Scheme(settings.fingerprint))
-        return {
-            "pairs": len(labels),
-            "all": _agreement(corpus, settings, labels),
-            "alone": _agreement(corpus, alone, labels),
-            "curve": [
-                [point.low, point.high, point.pairs, point.clusters, point.measured]
-                for point in measured_curve(corpus.items, corpus.sets, make)
-                if point.low >= THRESHOLD
-            ],
-            "body_bytes": float(_fidelity(corpus, settings).sketch_bytes) if make.scheme.is_exact else 0.0,
-        }
-
-
-def _with_weights(tables: Tables, corpus: Corpus, directory: Path) -> Settings:
-    """Return the settings of a row; weights "idf" get a table of the corpus, as `stream-dedup weights build` makes."""
-    fingerprint = dict(tables.get("fingerprint", {}))
-    if fingerprint.get("weights") == "idf":
-        counted = load_settings(fingerprint=fingerprint | {"weights": "tf"})
-        make = Fingerprinter(Scheme(counted.fingerprint))
-        table = build_weights(make.scheme.features_id, (make.features(item.text) for item in corpus.items))
-        fingerprint["idf"] = directory / "weights"
-        fingerprint["idf"].write_bytes(table.to_bytes())
-    return load_settings(**tables | {"fingerprint": fingerprint})
+    corpora.report(f"{corpus.name}: {json.dumps(tables)}")
+    settings = load_settings(**tables)
+    alone = settings.model_copy(update={"decision": load_settings(**BODY_ALONE).decision})
+    make = Fingerprinter(Scheme(settings.fingerprint))
+    return {
+        "pairs": len(labels),
+        "all": _agreement(corpus, settings, labels),
+        "alone": _agreement(corpus, alone, labels),
+        "curve": [
+            [point.low, point.high, point.pairs, point.clusters, point.measured]
+            for point in measured_curve(corpus.items, corpus.sets, make)
+            if point.low >= THRESHOLD
+        ],
+        "body_bytes": float(_fidelity(corpus, settings).sketch_bytes) if make.scheme.is_exact else 0.0,
+    }
 
 
 def _agreement(corpus: Corpus, settings: Settings, labels: Sequence[Label]) -> list[float]:

@@ -14,7 +14,7 @@ from typing import Any
 from stream_dedup.dedup import verdict
 from stream_dedup.fingerprint import kernel, packed_sets, simhash
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import REMOVED, load_settings
 from tests.lab.figures.families import Tables
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +60,6 @@ def versions() -> dict[str, int]:
         "simhash": simhash.VERSION,
         "layout": simhash.LAYOUT_VERSION,
         "packed_sets": packed_sets.VERSION,
-        "weights": simhash.WEIGHTS_VERSION,
         "rule": verdict.RULE_VERSION,
     }
 
@@ -72,11 +71,8 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 
 def scheme_of(tables: Tables) -> str:
-    """Return the scheme id of a row. With weights "idf" it is that with "tf", because the table is not at hand."""
-    fingerprint = dict(tables.get("fingerprint", {}))
-    if fingerprint.get("weights") == "idf":
-        fingerprint["weights"] = "tf"
-    return f"{Scheme(load_settings(fingerprint=fingerprint).fingerprint).id:016x}"
+    """Return the scheme id of a row."""
+    return f"{Scheme(load_settings(fingerprint=tables.get('fingerprint', {})).fingerprint).id:016x}"
 
 
 def file_of(path: Path, items: int) -> File:
@@ -112,7 +108,7 @@ def stale(sections: Mapping[str, Section], wanted: Mapping[str, Mapping[str, Tab
     """Say what has changed since the figures were measured. `wanted`: the rows of each section, as of today.
 
     A setting that did not exist then is no change: it is left out of scheme ids at its default, and a rule that asks it
-    has another RULE_VERSION.
+    has another RULE_VERSION. Nor is one that is gone: its default is the constant of all now.
     """
     found = [f"section {name}: never measured" for name in wanted if name not in sections]
     found += [f"section {name}: no longer measured" for name in sections if name not in wanted]
@@ -136,6 +132,7 @@ def _facts(one: Section) -> dict[str, Any]:
     facts: dict[str, Any] = {f"version of {what}": number for what, number in one.versions.items()}
     for table, values in one.defaults.items():
         # A bound of memory, which no corpus here reaches.
-        facts |= {f"the default of {table}.{key}": value for key, value in values.items() if key != "max_originals"}
+        kept = {key: value for key, value in values.items() if key != "max_originals" and (table, key) not in REMOVED}
+        facts |= {f"the default of {table}.{key}": value for key, value in kept.items()}
     facts |= {f"{row}: settings": tables for row, tables in one.rows.items()}
     return facts | {f"{row}: scheme": scheme for row, scheme in one.schemes.items()}

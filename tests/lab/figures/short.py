@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 SHORT: dict[str, Tables] = {
     "words (default)": {},
-    **{
-        f"`shingle_letters = {letters}`": {"fingerprint": {"shingle_letters": letters}, **BY_LETTERS}
-        for letters in (4, 5, 6)
-    },
+    '`shingles = "letters"`': {"fingerprint": {"shingles": "letters"}, **BY_LETTERS},
 }
 """The rows of the table: shingles of words, and of letters with the novelty that the page recommends."""
 ERRORS = range(6)

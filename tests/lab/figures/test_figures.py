@@ -23,7 +23,7 @@ from tests.lab.figures.short import SHORT
 from tests.tools.batch.feed import line
 
 RATES = ("missed", "repeated")
-ROWS: dict[str, Tables] = {"default": {}, "wide": {"fingerprint": {"body_bins": 512}}}
+ROWS: dict[str, Tables] = {"default": {}, "exact": {"fingerprint": {"verify": "exact"}}}
 
 
 def test_the_figures_in_the_pages_were_measured_under_today_s_code() -> None:
@@ -51,9 +51,12 @@ def other_default(table: str, name: str, value: object) -> dict[str, dict[str, A
         ({"defaults": other_default("decision", "novelty", 0.1)}, "decision.novelty is 'balanced', measured with 0.1"),
         ({"defaults": other_default("worker", "batch_items", 1)}, "worker.batch_items"),
         ({"defaults": other_default("policy", "gone", True)}, "policy.gone is None"),
-        ({"rows": {"default": {}}}, "section one: wide was never measured"),
+        ({"rows": {"default": {}}}, "section one: exact was never measured"),
         ({"rows": ROWS | {"narrow": {}}}, "narrow: settings is None, measured with"),
-        ({"rows": ROWS | {"wide": {"fingerprint": {"body_bins": 128}}}}, "wide: settings .*512.*, measured with .*128"),
+        (
+            {"rows": ROWS | {"exact": {"fingerprint": {"verify": "sketch"}}}},
+            "exact: settings .*exact.*, .* with .*sketch",
+        ),
         ({"schemes": {"default": "0" * 16}}, "default: scheme is .*, measured with '0000"),
         ({"files": {"tests/lab/labels/reader_pairs.jsonl": File("0", 728)}}, "reader_pairs.jsonl has changed"),
     ],
@@ -69,7 +72,7 @@ def test_what_is_not_comparable_is_stale_and_what_came_since_is_not() -> None:
         "section one: no longer measured",
     ]
     defaults = results.defaults()
-    del defaults["decision"]["body"]
+    del defaults["decision"]["jaccard"]
     assert stale({"one": made(defaults=defaults)}, {"one": ROWS}) == []
     assert "salt" not in json.dumps(defaults), "no secret is written"
 
@@ -82,9 +85,8 @@ def test_a_run_replaces_its_sections_alone(tmp_path: Path) -> None:
 
 
 def test_every_family_is_a_scheme_of_its_own() -> None:
-    plain = {name: row for name, row in FAMILIES.items() if row.get("fingerprint", {}).get("weights") != "idf"}
-    assert len({scheme_of(row) for row in plain.values()}) == len(plain)
-    assert load_settings(**FAMILIES["`simhash`, 64 bits, k = 3"]).fingerprint.hamming == 3
+    assert len({scheme_of(row) for row in FAMILIES.values()}) == len(FAMILIES)
+    assert load_settings(**FAMILIES["`simhash`, k = 3"]).fingerprint.hamming == 3
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def test_the_sizes_are_those_of_plan() -> None:
     (row,) = [row for row in tables.sizing().splitlines() if row.startswith("| 1 GiB |")]
     assert row in (ROOT / "deploy" / "sizing.md").read_text("utf-8")
     bound = int(row.split("|")[2].replace(",", ""))
-    plan = evaluate(Traffic(bound), load_settings().fingerprint, load_settings().decision)
+    plan = evaluate(Traffic(bound), load_settings().fingerprint)
     assert f"| {tables.mib(plan.memory)} | {tables.mib(plan.peak)} |" in row, "as `stream-dedup plan` says"
     assert 2**29 < needed(MEMORY_SLACK * plan.peak) <= 2**30, "and its memory of the process has room for them"
     assert tables.original_bytes(FAMILIES["`minhash` (default)"]) == pytest.approx(489.4)
@@ -144,7 +146,7 @@ def test_short_items_are_found_by_letters_despite_typing_errors() -> None:
     chance = random.Random(4)
     words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=6)) for _ in range(400)]
     posts = [("", " ".join([*chance.choices(words, k=20), f"{n} boats."]), f"source {n}") for n in range(30)]
-    rows = ("words (default)", "`shingle_letters = 5`")
+    rows = ("words (default)", '`shingles = "letters"`')
     found = {row: short.judged(short.Feed("made up", posts), load_settings(**SHORT[row])) for row in rows}
     by_words, by_letters = found.values()
     assert by_words["held"] == by_letters["held"] == by_letters["other_numbers"] == 0

@@ -86,8 +86,8 @@ def settings_for(
 ) -> Settings:
     """Settings under which an item brings its fingerprint. `sources`: the rules for them."""
     given: dict[str, Any] = {"sources": sources or {}} | {
-        "fingerprint": {"family": "given", "layout": "4 choose 1"},
-        "item": {"fingerprint": "fp"},
+        "fingerprint": {"family": "given"},
+        "item": {"fields": {"fingerprint": "fp"}},
     }
     return make_settings(bootstrap, topic_name, worker=worker, **given)
 

@@ -52,7 +52,7 @@ def test_a_finished_run_is_not_done_twice(run: Run, tmp_path: Path, state: Path)
     first = run(path, **more)
     before = first.bytes
     with pytest.raises(InputError, match="other settings"):
-        run(path, decision={"body": 0.9}, **more)
+        run(path, decision={"novelty": "eager"}, **more)
     again = run(path, batch_items=17, **more)  # a setting that decides nothing
     assert again.bytes == before
     assert again.result.resumed == again.result.items == 50
@@ -92,7 +92,7 @@ def test_standard_input_is_always_another_run(run: Run, state: Path, monkeypatch
 def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
     run(write(tmp_path / "1", feed(20)), state=state)
     with pytest.raises(SchemeMismatch, match=r"journal: .*\[fingerprint\]") as refused:
-        run(write(tmp_path / "2", feed(20, 2)), state=state, fingerprint={"anchors": 15})
+        run(write(tmp_path / "2", feed(20, 2)), state=state, fingerprint={"verify": "exact"})
     assert "name another directory with --state" in str(refused.value)
     assert "migrate" not in str(refused.value), "that is for topics"
 

@@ -79,4 +79,4 @@ def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
 
 def test_what_the_signatures_do_not_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'longest' compares texts"):
-        kept(tmp_path, ARTICLE, "longest", fingerprint={"family": "given"}, item={"fingerprint": "hash"})
+        kept(tmp_path, ARTICLE, "longest", fingerprint={"family": "given"}, item={"fields": {"fingerprint": "hash"}})

@@ -113,7 +113,7 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     return [(items[a].id, items[b].id) for a, b in zip(earlier[is_pair], later[is_pair], strict=True)]
 
 
-JACCARD = {"decision": {"rule": "jaccard", "body": 0.8}}
+JACCARD = {"decision": {"jaccard": 0.8}}
 SIMHASH = {"fingerprint": {"family": "simhash"}}
 
 
@@ -124,7 +124,7 @@ SIMHASH = {"fingerprint": {"family": "simhash"}}
     "tables",
     [
         {}, JACCARD, JACCARD | {"fingerprint": {"verify": "exact"}}, SIMHASH,
-        {"decision": {"rule": "jaccard"}, "fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
+        {"fingerprint": {"family": "simhash", "hamming": 6}},
     ],
     ids=["novelty", "jaccard", "whole bodies", "simhash", "more bits"],
 )  # fmt: skip
@@ -146,7 +146,7 @@ def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> Non
 def test_a_cluster_is_no_chain(find: Find, tmp_path: Path) -> None:
     words = prose(1, 100).split()
     chain = [line(f"c{i}", "", " ".join(words[15 * i : 15 * i + 60]), i) for i in range(3)]
-    run = find(write(tmp_path / "in", [story(7, name="other"), *chain]), decision={"rule": "jaccard", "body": 0.4})
+    run = find(write(tmp_path / "in", [story(7, name="other"), *chain]), decision={"jaccard": 0.4})
     assert run.pairs == [("c0", "c1"), ("c1", "c2")]  # c0 and c2 are no pair
     assert run.story_of == {"other": "other", "c0": "c0", "c1": "c0", "c2": "c2"}
     assert (run.result.clusters, run.result.clustered) == (1, 2)

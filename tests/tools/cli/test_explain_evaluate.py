@@ -1,7 +1,6 @@
 """The commands explain, evaluate and plan."""
 
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -114,37 +113,21 @@ def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
     assert "recall" in run("evaluate", str(corpus), "--labels", labels)
 
 
-def test_plan_prints_present_settings_request_proposal_and_migration_in_this_order() -> None:
-    shown = run("plan", "--items", "200000", "--recall", "0.9999")
-    headings = ["PRESENT SETTINGS", "REQUESTED: 200,000 originals, recall 1.000 at body Jaccard 0.5", "PROPOSED"]
-    headings += ["[fingerprint]\nanchors = 24\n\nThese settings change the fingerprint scheme"]
-    headings += ["stream-dedup migrate --config NEW", "What the index proposes, by Jaccard (the S-curve)"]
-    headings += ["WHAT IS HELD BACK: decision.novelty is 0.4 balanced"]
-    headings += [f"{name}: {promise}" for name, promise in NOVELTY_PROMISES.items()]
-    places = [shown.index(heading) for heading in headings]
+def test_plan_prints_recall_memory_curve_and_promises_in_this_order() -> None:
+    """Counts in any form."""
+    shown = run("plan", "--items", "200,000")
+    assert shown == run("plan", "--items", "2e5")
+    parts = ["recall at body Jaccard 0.5: 0.998", "memory for 200,000 originals"]
+    parts += [
+        "What the index proposes, by Jaccard (the S-curve)",
+        "WHAT IS HELD BACK: decision.novelty is 0.4 balanced",
+    ]
+    parts += [f"{name}: {promise}" for name, promise in NOVELTY_PROMISES.items()]
+    places = [shown.index(part) for part in parts]
     assert places == sorted(places)
     assert "e+" not in shown, "numbers without exponents"
-    found = json_of("plan", "--items", "200000", "--recall", "0.9999")
-    present = found["plan"]["present"]
-    assert present["memory"] > 200_000 * present["takes"]["record_bytes"]
-    assert (found["migrate"], found["settings"]) == (True, "[fingerprint]\nanchors = 24\n")
-
-
-def test_plan_proposes_nothing_if_the_present_settings_suffice() -> None:
-    """Counts and sizes in any form."""
-    shown = run("plan", "--items", "1,000,000", "--memory", "4GiB")
-    assert shown == run("plan", "--items", "1e6", "--memory", "4096M")
-    assert "Keep the present settings" in shown
-    assert "[fingerprint]" not in shown
-
-
-def test_plan_prints_the_present_settings_before_it_fails() -> None:
-    result = CliRunner().invoke(app, ["plan", "--items", "2000000", "--memory", "700M"])
-    assert "PRESENT SETTINGS" in result.output
-    assert isinstance(result.exception, ConfigError)
-    assert re.search(
-        r"need at least [\d,]+ MiB of .worker. memory \(anchors = 16\), not 700 MiB;", str(result.exception)
-    )
+    found = json_of("plan", "--items", "200000")
+    assert found["plan"]["memory"] > 200_000 * found["plan"]["takes"]["record_bytes"]
 
 
 def test_plan_answers_in_the_words_of_a_feed_with_the_numbers_of_the_sizing_table() -> None:
@@ -170,23 +153,12 @@ def test_plan_answers_in_the_words_of_a_feed_with_the_numbers_of_the_sizing_tabl
         run("plan", "--per-day", "1M", "--memory", "256M")
 
 
-def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_of_a_simhash_knows_no_novelty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "simhash")
-    shown = run("plan", "--recall", "0.8", "--threshold", "0.95", "--items", "17G")
+    shown = run("plan", "--threshold", "0.95", "--items", "17G")
     assert "58 signature + 12 keys" in shown
-    assert "WHAT IS HELD BACK" not in shown, "it knows no novelty"
-    assert "REQUESTED: 17,000,000,000 originals, recall 0.800 at body Jaccard 0.95, within 6 bits" in shown
-    found = json_of("plan", "--recall", "0.8", "--threshold", "0.95")
-    layout = found["plan"]["proposed"]["settings"]["layout"]
-    assert found["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{layout}"\n'
-
-
-def test_a_smaller_distance_of_the_same_layout_needs_no_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("FAMILY", "given"), ("LAYOUT", "2 choose 1"), ("HAMMING", "1")):
-        monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
-    monkeypatch.setenv("STREAM_DEDUP_ITEM__FINGERPRINT", "print")
-    shown = run("plan", "--hamming", "0")
-    assert 'hamming = 0\nlayout = "2 choose 1"\n\nThese settings keep the fingerprint scheme' in shown
+    assert "recall at body Jaccard 0.95: 0." in shown
+    assert "WHAT IS HELD BACK" not in shown
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_directory_is_counted(state: Path) -> None:
 
 def test_a_changelog_of_another_scheme_is_warned_of(state: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
-    config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
+    config.write_text('[fingerprint]\nshingles = "letters"\n', "utf-8")
     shown = run("state", "inspect", state, "--config", config)
     assert "no block was written under the scheme of these settings" in shown
 

@@ -72,7 +72,7 @@ def compared_fields(verdict: Verdict) -> tuple[str, str, str | None]:
 def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
     kafka: Any, topic_name: Callable[[str], str], feed: Path, tmp_path: Path
 ) -> None:
-    quiet = {"observe": {"enabled": False}}
+    quiet = {"observe": {"host": ""}}
     first, verdicts, screen = run(make_settings(kafka.bootstrap, topic_name, **quiet), feed)
     small = make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 37}, **quiet)
     second, second_verdicts, _ = run(small, feed)

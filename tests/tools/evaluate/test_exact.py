@@ -79,15 +79,14 @@ def test_exact_sets_and_the_stream_agree_away_from_the_threshold() -> None:
     assert (found.agreement, found.held_exactly, found.items) == (1.0, 60, 180)
 
 
-def test_a_coarse_sketch_errs_and_a_finer_one_less() -> None:
-    settings = load_settings(fingerprint={"body_bins": 64})  # a coarse sketch errs
+def test_a_sketch_errs_near_the_threshold_and_exact_sets_do_not() -> None:
+    settings, exact = Settings(), load_settings(fingerprint={"verify": "exact"})
     items = copies(150, [0.085, 0.1, 0.115])
     found = fidelity(items, sets_of(items, settings), settings, 0.8)
     assert found.misses + found.false_drops > 0
     assert found.agreement == 1 - (found.misses + found.false_drops) / found.items
     assert found.recall == 1 - found.misses / found.held_exactly
-    finer = load_settings(fingerprint={"body_bins": 2048})
-    assert fidelity(items, sets_of(items, finer), finer, 0.8).agreement > found.agreement
+    assert fidelity(items, sets_of(items, exact), exact, 0.8).agreement == 1
 
 
 def test_headlines_times_and_ids_have_no_say_before_the_oracle() -> None:
@@ -105,27 +104,26 @@ def test_headlines_times_and_ids_have_no_say_before_the_oracle() -> None:
 # -- the S-curve -------------------------------------------------------------------------------------------------------
 
 SIMHASH = {"family": "simhash"}
-BANDS = {"anchors": 0, "body_bands": 8, "body_rows": 3}
 
 
-def test_the_index_proposes_as_the_textbook_says() -> None:
-    settings = load_settings(fingerprint=BANDS)
+def test_the_index_proposes_at_least_what_is_planned() -> None:
+    """Words that are changed side by side leave more of the long runs."""
+    settings = Settings()
     items = copies(120, [0.05, 0.2, 0.3, 0.4, 0.5])
     points = measured_curve(items, sets_of(items, settings), Fingerprinter(Scheme(settings.fingerprint)), steps=5)
     assert sum(point.pairs for point in points) > 1000
     for point in points:
         # Five intervals of 95 %, one after the other, hence a little more.
-        assert point.interval[0] - 0.02 <= point.predicted <= point.interval[1] + 0.02, point
+        assert point.predicted <= point.interval[1] + 0.02, point
 
 
 @pytest.mark.parametrize(
     "fingerprint",
     [
-        SIMHASH | {"layout": "4 choose 1"},  # 16 of 32 key bits need not be equal
-        SIMHASH | {"layout": "4 choose 1", "hamming": 1},
-        SIMHASH | {"layout": "8 choose 1", "bits": 128, "hamming": 7},
-        SIMHASH | {"layout": "5 choose 2"},  # keys are hashes and match as a whole
-        BANDS, {"anchors": 1}, {"anchors": 1, "body_bands": 2, "body_rows": 8},
+        SIMHASH,  # keys are hashes and match as a whole
+        SIMHASH | {"hamming": 6},  # 16 of 32 key bits need not be equal
+        {"family": "compact", "hamming": 1},
+        {},
     ],
     ids=str,
 )  # fmt: skip
@@ -133,7 +131,7 @@ def test_the_curve_counts_the_pairs_that_the_index_proposes(fingerprint: dict[st
     settings = load_settings(fingerprint=fingerprint)
     items = copies(60, [0.01, 0.02, 0.05, 0.2])
     sets, make = sets_of(items, settings), Fingerprinter(Scheme(settings.fingerprint))
-    scheme, body = make.scheme, make.scheme.columns["body"]
+    scheme, body = make.scheme, make.scheme.columns["body" if fingerprint else "anchors"]
     near = {"dont_care_bits": scheme.dont_care_bits, "max_hamming": settings.fingerprint.hamming}
     index = HybridIndex(scheme.table_of, bucket_limit=len(items), background=False, **near)
     keys = make(items).keys.copy()
@@ -143,7 +141,7 @@ def test_the_curve_counts_the_pairs_that_the_index_proposes(fingerprint: dict[st
     first, second, _ = alike_pairs(sets, LOWEST)
     expected = sum(pair in proposed for pair in zip(first, second, strict=True))
     points = measured_curve(items, sets, make)
-    assert 0 < expected < len(first)
+    assert 0 < expected < len(first) or not fingerprint, "anchors find all of these"
     assert round(sum(point.measured * point.pairs for point in points)) == expected
 
 
@@ -157,7 +155,7 @@ def test_the_intervals_hold_for_pairs_that_are_copies_of_each_other() -> None:
     sets = sets_of(items, Settings())
     seeds, naive, new = range(40), 0, 0
     for seed in seeds:
-        settings = load_settings(fingerprint=BANDS | {"salt": f"secret {seed:016}"})
+        settings = load_settings(fingerprint={"salt": f"secret {seed:016}"})
         points = measured_curve(items, sets, Fingerprinter(Scheme(settings.fingerprint)))
         point = next(point for point in points if point.high < 1 and point.pairs == groups * alike)
         low, high = wilson(point.measured, point.pairs)

@@ -76,7 +76,7 @@ def test_the_reasons_of_both_models_add_up_to_what_they_say() -> None:
     assert other.as_json()["novelty"]["features"][0]["meaning"]
 
 
-@pytest.mark.parametrize("table", [{"decision": {"rule": "jaccard"}}, {"fingerprint": {"family": "simhash"}}])
+@pytest.mark.parametrize("table", [{"decision": {"jaccard": 0.5}}, {"fingerprint": {"family": "simhash"}}])
 def test_where_plain_similarity_decides_no_model_is_asked(table: dict[str, dict[str, str]]) -> None:
     told = explain(item("a", "Ferry", TEXT), item("b", "Ferry", TEXT), Settings.model_validate(table))
     assert (told.novelty, told.kinship, told.added) == (None, None, None)

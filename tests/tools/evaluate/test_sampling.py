@@ -35,7 +35,7 @@ def held(stage: str, **evidence: Any) -> dict[str, Any]:
         ({"verdict": "unique", "stage": "none", "evidence": {"novelty": 0.44}}, "unique none, at", {}),
         ({"verdict": "unique", "stage": "none", "evidence": {}}, "unique none, clear", {}),
         # Where plain similarity decides its threshold counts.
-        (held("body", body=0.83), "body, at", {"decision": {"rule": "jaccard", "body": 0.8}}),
+        (held("body", body=0.83), "body, at", {"decision": {"jaccard": 0.8}}),
         # A SimHash's margin is counted in bits.
         (held("body", body=0.9, distance=3), "body, at", SIMHASH),
         (held("body", body=0.9, distance=2), "body, near", SIMHASH),

@@ -74,7 +74,7 @@ def test_a_file_that_several_tasks_read_has_the_same_lines(spark: "SparkSession"
 
 @pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_exact_bodies_and_the_plain_rule_decide_alike(spark: "SparkSession", tmp_path: Path) -> None:
-    settings = Settings(fingerprint={"verify": "exact", "anchors": 15}, decision={"rule": "jaccard"})
+    settings = Settings(fingerprint={"verify": "exact"}, decision={"jaccard": 0.5})
     path = write(tmp_path / "in.jsonl", feed(400))
     assert same(spark, tmp_path, path, settings=settings).pairs > 0
 
