@@ -126,7 +126,7 @@ class FingerprintSettings(SecretTable):
         return self
 
 
-NOVELTY_NAMES = {"cautious": 0.28, "balanced": 0.35, "eager": 0.5}
+NOVELTY_NAMES = {"cautious": 0.25, "balanced": 0.4, "eager": 0.5}
 """The named values of `decision.novelty`."""
 NOVELTY_PROMISES = {
     "cautious": "a new sentence is mostly news, and so is a figure or a name in the place of another. "

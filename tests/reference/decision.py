@@ -207,6 +207,7 @@ def novelty_of(s: Similar) -> Any:
     if s.matched > F32(0.9):  # nearly all else is known
         edited = s.brief + s.altered + s.facts if s.fresh == 0 else F32(0)
         edited += s.told if s.headline_gains >= 1 else F32(0)
+    is_one_editor_s = s.matched > F32(0.9) and s.places <= 4
     words, larger = max(known_or(s.words), F32(1)), min(max(s.log_size_ratio, F32(-1.5)), F32(2))
     features = [
         F32(s.same_source), known_or(s.headline, -1), known_or(s.covered), known_or(s.new_sentences),
@@ -216,7 +217,7 @@ def novelty_of(s: Similar) -> Any:
         known_or(s.spread), known_or(s.tokens), known_or(s.article_share),
         known_or(s.matched, known_or(s.covered)), known_or(s.fresh, known_or(s.new_sentences)), known_or(s.inserted),
         known_or(s.altered), known_or(s.facts), known_or(s.altered_headline), known_or(s.brief),
-        known_or(s.lead), edited,
+        known_or(s.lead), edited, s.rewritten if is_one_editor_s else F32(0), known_or(s.places),
     ]  # fmt: skip
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
     is_other_text = s.covered < F32(0.93) if np.isnan(s.unmatched) else s.unmatched >= 1

@@ -6,10 +6,12 @@ Which places of a repeated gram are tried depends on the core's hash table, so t
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from tests.reference.fingerprint import FIGURES_FROM, FURTHER_GROUP, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
 
 GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED, FEW_WORDS = 4, 8, 40, 3, 64, 8, 5, 3
+MOST_LOST = 80
 
 
 def is_negation(code: int) -> bool:
@@ -40,6 +42,8 @@ class Found:
     lead: int | None = None
     said: int = 0
     rest: int = 0
+    places: int = 0
+    rewritten: int = 0
 
 
 @dataclass
@@ -158,15 +162,50 @@ def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
     """Sum up all sentences but those with a passage of prose that recurs."""
     found, state, begin = Found(), State(), 0
     prose, recurs = False, False
+    tokens: list[Token] = []  # of the sentences that follow each other
     for passage in new.passages:
         prose |= passage.is_prose
         recurs |= passage.hash in recurring
         if not passage.is_last:
             continue
-        if not recurs:
+        if recurs:
+            add_gaps(diff, tokens, found)
+            tokens = []
+        else:
+            is_sentence, is_lead = prose or passage.is_marked, found.lead is None
+            tokens += [Token(diff.start + i, is_sentence, is_lead) for i in range(begin, passage.end)]
             add_sentence(diff, begin, passage, prose, found, state)
         begin, prose, recurs = passage.end, False, False
+    add_gaps(diff, tokens, found)
     return found
+
+
+class Token(NamedTuple):
+    """The place of a token, whether it is in a sentence, and whether no sentence of prose ends before it."""
+
+    place: int
+    is_sentence: bool
+    is_lead: bool
+
+
+def add_gaps(diff: Diff, tokens: list[Token], found: Found) -> None:
+    """Add what stands between runs of FLANK words or more that follow each other in the known text, too."""
+    runs: list[list[int]] = []  # indices of tokens
+    for k, token in enumerate(tokens):
+        partner = diff.partners.get(token.place)
+        if partner is None:
+            continue
+        if runs and runs[-1][-1] == k - 1 and diff.partners[tokens[k - 1].place] == partner - 1:
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    for before, after in pairwise(run for run in runs if len(run) >= FLANK):
+        lost = diff.partners[tokens[after[0]].place] - diff.partners[tokens[before[-1]].place] - 1
+        new = [one for one in tokens[before[-1] + 1 : after[0]] if one.is_sentence and one.place not in diff.partners]
+        words = sum(diff.own[one.place] != FURTHER_GROUP for one in new)
+        if words and 0 <= lost <= MOST_LOST:
+            found.places += 1
+            found.rewritten += words if words >= FEW_WORDS and not any(one.is_lead for one in new) else 0
 
 
 @dataclass

@@ -40,7 +40,7 @@ FLOATS = {
     *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
     *("gained_numbers", "fewer_words"),
     *("matched", "fresh", "inserted", "altered", "facts", "altered_headline"),
-    *("brief", "told", "lead", "said", "unmatched", "rest"),
+    *("brief", "told", "lead", "said", "places", "rewritten", "unmatched", "rest"),
 }
 
 
@@ -268,6 +268,7 @@ def compare(
         s.matched, s.fresh, s.lead = found.matched / found.tokens if found.tokens else 1, found.fresh, found.lead or 0
         s.facts, s.altered, s.altered_headline = found.facts, found.altered, found.of_headline
         s.inserted, s.brief, s.told = found.inserted, found.brief, found.told
+        s.places, s.rewritten = found.places, found.rewritten
         s.said, s.unmatched, s.rest = found.said, found.tokens - found.matched, found.rest
     is_changed = (s.new_numbers_anywhere > 0 and s.lost_numbers > 0) or s.facts + s.altered > 0
     s.corrects |= mark == 2 and bool(max(s.new_words, s.gained_words) >= 3)

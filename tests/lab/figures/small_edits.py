@@ -220,8 +220,8 @@ def own_version(story: Story, pool: Pool, chance: Random) -> Made | None:
 SMALL: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
-        fact, fact_at_end, short_fact, short_fact_at_end, exchanged, clause, turned, denied, toll_in_words, code, known_figure,
-        exchanged_figures, speaker, place, cancelled, postponed, row, follow_up, own_version,
+        fact, fact_at_end, short_fact, short_fact_at_end, exchanged, clause, turned, denied, toll_in_words, code,
+        known_figure, exchanged_figures, speaker, place, cancelled, postponed, row, follow_up, own_version,
     )
 }  # fmt: skip
 """The edits with news in a few words, by kind."""

@@ -78,6 +78,8 @@ _REWRITTEN = {"exchanged": 0.5, "clause": 0.5, "fact": 0.3, "fact_at_end": 0.3}
 _ROUND_IT = dict.fromkeys(("newsletter", "credit", "read_more", "byline"), 1.0) | {"synonyms": 0.0, "typo": 0.0}
 EDIT_WEIGHTS = dict.fromkeys(COPIES, _COPY_WEIGHT) | _OF_FEW_WORDS | _REWRITTEN | _ROUND_IT
 _EDITS, _EDIT_SEED = 8, 2
+# One in so many edits teaches once more, without headlines: posts and alerts have none, and hardly any label is of them.
+_WITHOUT_HEADLINES = 4
 # Edits that make another article. Other edits with news teach kinship nothing: an article with another lead may or may
 # not be another article.
 _OTHER_ARTICLES = ("form", "half", "swallow", "filler", "footer", "paywall")
@@ -321,8 +323,12 @@ def edit_pairs(folder: Path, settings: Settings) -> Iterable[Pairs]:
         for pool in pools(list(map(json.loads, read_corpus(folder / f"{corpus}.jsonl.gz"))), _EDIT_SEED, corpus):
             with closing(Deduplicator(settings)) as dedup:
                 dedup.apply(dedup.judge(background_of(pool, decode)))
-                for edit in edits_of(pool, tuple(KINDS), _EDIT_SEED, _EDITS, corpus):
+                for number, edit in enumerate(edits_of(pool, tuple(KINDS), _EDIT_SEED, _EDITS, corpus)):
                     yield _compared(edit, dedup, items_of(edit, decode))
+                    if number % _WITHOUT_HEADLINES == 0 and edit.later["title"] == edit.earlier[-1]["title"]:
+                        bare = edit._replace(earlier=[one | {"title": ""} for one in edit.earlier])
+                        bare = bare._replace(later=edit.later | {"title": ""})
+                        yield _compared(bare, dedup, items_of(bare, decode))
 
 
 def _compared(edit: Edit, dedup: Deduplicator, items: list[Item]) -> Pairs:
