@@ -99,6 +99,16 @@ def record(name: str, fields: list[tuple[Any, ...]]) -> "np.dtype[np.void]":
     return RECORDS[name]
 
 
+def declared(name: str) -> list[list[str]]:
+    """The rows of a table that the core declares for Python: a line each, their columns apart by tabs.
+
+    >>> declared("similarity_fields")[0]
+    ['float', 'apart']
+    """
+    text = ctypes.c_char_p.in_dll(_LIBRARY, name).value or b""
+    return [row.split("\t") for row in text.decode().splitlines()]
+
+
 def pointers(structs: Sequence[Struct]) -> NDArray[np.uint64]:
     """The addresses of structs, for a function that takes several. The structs must stay alive during the call."""
     return np.array([ctypes.addressof(one) for one in structs], np.uint64)

@@ -95,7 +95,9 @@ static inline uint64_t rotated(uint64_t hash) { return hash << 5 | hash >> 59; }
 /* Append a token to the rolling hash of the tokens before it. */
 static inline uint64_t rolled(uint64_t hash, uint64_t token) { return (rotated(hash) ^ token) * FNV_PRIME; }
 
-static inline float max_f32(float a, float b) { return b > a ? b : a; } /* a if one is not a number */
+/* Of two numbers of which one is NaN, these return the first. So a number that may be unknown stands first where the
+ * result must then be unknown, too, and second where it must not count. */
+static inline float max_f32(float a, float b) { return b > a ? b : a; }
 static inline float min_f32(float a, float b) { return b < a ? b : a; }
 static inline double max_f64(double a, double b) { return b > a ? b : a; }
 static inline double min_f64(double a, double b) { return b < a ? b : a; }
@@ -578,20 +580,10 @@ typedef struct {
 
 /* ---- similarity: a record ---- */
 
-/* A pair of a new and a known item: SIMILARITY in similarity.py says what each field means. */
+/* A pair of a new and a known item: similarity.h says what each field means, and when it is NaN. */
 typedef struct similarity {
-    float body, containment, covered, headline;
-    float grounded;
-    float distance, log_size_ratio, apart, article_share, tokens;
-    float words, new_words, new_sentences;
-    float numbers, new_numbers, new_numbers_anywhere;
-    float headline_numbers, new_headline_numbers, new_headline;
-    float headline_gains, headline_figures, headline_losses, spread;
-    float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
-    float matched, fresh, inserted, altered, facts, altered_headline;
-    float brief, told, lead, said, unmatched, rest;
-    uint32_t smaller_size;
-    bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
+#define FIELD(type, name) type name;
+#include "similarity.h"
 } similarity;
 
 /* ---- novelty (novelty.c) ---- */
@@ -687,9 +679,9 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
 void describe(workspace *room, const similarity *pair, const news *news, int64_t item, const view *known,
               most_new *found);
 
-/* ---- rule (rule.c): every number comes from rule.py ---- */
+/* ---- rule (rule.c) ---- */
 
-enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 11 };
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1 };
 
 /* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };
@@ -700,17 +692,10 @@ typedef struct trees {
     int64_t count;           /* a multiple of TREES_AT_ONCE */
 } trees;
 
-/* The settings of a decision, and the constants of the rule, which rule.py explains. */
+/* The settings of a decision, and its trees: `Thresholds` in rule.py says what each field means. */
 typedef struct thresholds {
     trees novelty, kinship;
-    float fixed_weights[FIXED_TERMS];
-    float body, hold_below;
-    float same_article;
-    float same_headline, another_headline, shortest, notice, short_notice, same_body, same_size, one_word;
-    float least_ratio, most_ratio, next_day, bulletin_hours, figures, fewest_words, own_words, ungrounded, another_text;
-    float same_wording, form_tokens, new_to_version, same_order;
-    float few_new, few_lost, few_gained, one_figure;
-    float nearly_all, same_length, few_said, more_said, small_rest, some_rest, few_unmatched, alike_headline;
+    float body, hold_below, same_article;
     bool is_plain;
 } thresholds;
 
@@ -722,12 +707,10 @@ float kinship_logit(const similarity *pair, const thresholds *rule);
 bool is_same_article(const similarity *pair, const thresholds *rule);
 /* The same for log-odds that are known: not if the pair reports two events in the same words, or in one form. */
 bool is_same_by(float kinship, const similarity *pair, const thresholds *rule);
-/* Whether a pair has the same words, and yet reports two events. */
-bool is_another_event(const similarity *pair, const thresholds *rule);
 /* Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard. */
 bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */
-bool is_repeat(const similarity *pair, const thresholds *rule);
+bool is_repeat(const similarity *pair);
 
 /* What the decision says of a pair alone, see `Judged`; log-odds: NaN where they are not computed. */
 typedef struct judged {

@@ -96,7 +96,7 @@ static ruling judge_item(const similarity *pairs, int64_t count, const threshold
     int64_t version = NONE, repeated = NONE;
     for (int64_t k = 0; k < count; k++) {
         if (is_version(&pairs[k], rule)) version = k;
-        else if (repeated == NONE && is_repeat(&pairs[k], rule)) repeated = k;
+        else if (repeated == NONE && is_repeat(&pairs[k])) repeated = k;
     }
     if (forwards && version != NONE) return (ruling){VERSION, version, NAN};
 
@@ -126,7 +126,7 @@ static bool has_come(const judge *judge, const candidate *candidates, const simi
         bool is_ours = pairs[k].same_source;
         uint64_t source = source_of(view_of(batch, &candidates[k]).signature);
         for (int64_t p = 0; p < batch->preferred_count; p++) is_ours |= source == batch->preferred[p];
-        bool is_same = k == by || is_repeat(&pairs[k], judge->rule) || is_one_article(&pairs[k], judge->rule);
+        bool is_same = k == by || is_repeat(&pairs[k]) || is_one_article(&pairs[k], judge->rule);
         if (is_ours && is_same) return true;
     }
     return false;

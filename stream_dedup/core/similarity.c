@@ -220,11 +220,17 @@ static void measure_novelty(similarity *pair, const fresh_item *new, const uint8
     pair->corrects |= (says == IN_TEXT && gains >= NOTE) || (says >= IN_TEXT && is_changed);
 }
 
+/* For Python: type and name of each field. */
+CORE_API const char *const similarity_fields =
+#define FIELD(type, name) #type "\t" #name "\n"
+#include "similarity.h"
+    ;
+
 /* Nothing is known but `apart`. */
 static void forget(similarity *pair) {
     float apart = pair->apart;
     *pair = (similarity){0};
-    for (float *one = &pair->body; one <= &pair->rest; one++) *one = NAN;
+    for (float *one = &pair->apart; one <= &pair->rest; one++) *one = NAN;
     pair->apart = apart;
 }
 

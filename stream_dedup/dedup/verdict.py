@@ -16,7 +16,7 @@ from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
 RULE_VERSION = 8
-"""The version of the features and weights in rule.py. Each change raises it; it is part of the evidence."""
+"""The version of the features and weights in core/rule.c. Each change raises it; it is part of the evidence."""
 # The margin of one bit of a distance.
 _BIT = 0.05
 
@@ -59,7 +59,7 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply.
 
-    The names are published. A feature in rule.py and a similarity in similarity.py have the name of the same evidence.
+    The names are published. A feature in core/rule.c and a field of SIMILARITY have the name of the same evidence.
     """
 
     body: float | None = None

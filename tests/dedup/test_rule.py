@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_dedup.dedup import rule
 from stream_dedup.dedup.rule import (
     FIXED,
     KINSHIP,
-    MEANINGS,
-    MONOTONE,
     NOVELTY,
     columns,
     contributions,
@@ -22,7 +19,6 @@ from stream_dedup.dedup.rule import (
 )
 from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.trees import parts_of
-from stream_dedup.errors import ConfigError
 from stream_dedup.settings import DecisionSettings
 from tests.reference.decision import is_bulletin, is_repeat, is_same_article, kinship_of, novelty_of
 from tests.reference.similarity import FLAGS, FLOATS, Similar
@@ -85,16 +81,15 @@ def test_the_rule_is_that_of_the_specification() -> None:
         assert np.all((counts > 10) & (counts < 590))
 
 
-@pytest.mark.parametrize("name", [name for names in MONOTONE for name in names])
+@pytest.mark.parametrize("name", [name for name, feature in NOVELTY.items() if feature.direction])
 def test_more_that_is_new_never_lowers_the_novelty(name: str) -> None:
-    random, place, falling = np.random.default_rng(3), list(NOVELTY).index(name), MONOTONE[1]
+    random, place = np.random.default_rng(3), list(NOVELTY).index(name)
     for features in columns(drawn(2, 40)):
         log_odds = [
             sum(parts_of(novelty_trees(), features)[1])
             for features[place] in np.sort(random.choice([1, 10, 300]) * random.random(12))
         ]
-        steps = np.diff(log_odds) * (-1 if name in falling else 1)
-        assert steps.min() >= -1e-6
+        assert np.min(np.diff(log_odds) * NOVELTY[name].direction) >= -1e-6
 
 
 def test_the_log_odds_are_the_sum_of_what_each_feature_adds() -> None:
@@ -107,7 +102,7 @@ def test_the_log_odds_are_the_sum_of_what_each_feature_adds() -> None:
         assert all(parts[name] in (0, FIXED[name].weight) for name in FIXED)
     names = {**contributions(pairs, 0), **contributions(pairs, 0, of_kinship=True)}
     assert list(names) == [*NOVELTY, *FIXED, *(name for name in KINSHIP if name not in NOVELTY)]
-    assert all(len((MEANINGS | KINSHIP)[name]) > 5 for name in names)
+    assert all(len((NOVELTY | FIXED | KINSHIP)[name].meaning) > 5 for name in names)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +123,3 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
     judged = judge_pairs(pair, thresholds(decision, has_words=has_words))
     assert (judged.is_held.tolist(), judged.is_same.tolist()) == ([expected], [expected]), why
     assert np.isnan(judged.logit).all()
-
-
-@pytest.mark.parametrize("of", ["novelty", "kinship", "fixed"])
-def test_a_core_with_other_features_is_refused(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rule._FEATURES, of, ["moon"])
-    with pytest.raises(ConfigError, match=r"core has the features .*, rule\.py has .*moon.*compile it again"):
-        rule._check_names()

@@ -245,8 +245,8 @@ def novelty_of(s: Similar) -> Any:
         is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled(s),
         is_follow_up, is_turned,
     )  # fmt: skip
-    for value, feature in zip(terms, rule.FIXED.values(), strict=True):
-        fixed += F32(feature.weight) * F32(value)
+    for value, term in zip(terms, rule.FIXED.values(), strict=True):
+        fixed += F32(term.weight) * F32(value)
     return sum_of(rule.TABLE, features) + fixed
 
 

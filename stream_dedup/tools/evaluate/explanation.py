@@ -16,7 +16,16 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts
-from stream_dedup.dedup.rule import KINSHIP, MEANINGS, SAME_ARTICLE, contributions, judge_pairs, probability, thresholds
+from stream_dedup.dedup.rule import (
+    FIXED,
+    KINSHIP,
+    NOVELTY,
+    SAME_ARTICLE,
+    contributions,
+    judge_pairs,
+    probability,
+    thresholds,
+)
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
@@ -136,11 +145,10 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.jaccard is None and prints.texts is not None:
-        elsewhere = {} if measured["same_source"] else _ELSEWHERE
         judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
-        novelty = _answer(MEANINGS | elsewhere, contributions(similar, 0), judged.logit[0], settings.decision.threshold)
+        novelty = _answer(similar, judged.logit[0], settings.decision.threshold)
         limit = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(KINSHIP | elsewhere, contributions(similar, 0, of_kinship=True), judged.kinship[0], limit)
+        kinship = _answer(similar, judged.kinship[0], limit, of_kinship=True)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
@@ -156,8 +164,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     )  # fmt: skip
 
 
-def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
-    terms = [Term(name, meanings[name], value) for name, value in adds.items()]
+def _answer(pair: NDArray[np.void], logit: np.float32, threshold: float, of_kinship: bool = False) -> Answer:
+    features = KINSHIP if of_kinship else NOVELTY | FIXED
+    meanings = {name: feature.meaning for name, feature in features.items()}
+    meanings |= {} if pair["same_source"][0] else _ELSEWHERE
+    terms = [Term(name, meanings[name], adds) for name, adds in contributions(pair, 0, of_kinship).items()]
     return Answer(float(probability(np.array(logit))), threshold, sorted(terms, key=lambda term: -abs(term.adds)))
 
 

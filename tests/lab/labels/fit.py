@@ -102,7 +102,7 @@ class Pairs(NamedTuple):
     @property
     def fixed(self) -> Floats:
         """The sum of the features that are not fitted, (n,) log-odds."""
-        weights = np.array([feature.weight for feature in rule.FIXED.values()])
+        weights = np.array([term.weight for term in rule.FIXED.values()])
         return rule.columns(self.similar, "fixed").astype(np.float64) @ weights
 
     @property
@@ -137,8 +137,8 @@ _DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
 
 def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, of_kinship: bool = False) -> Trees:
     """Boosted trees that are monotone as `rule` says. counts_for: the weight of each row, (n,); default 1."""
-    names, (rising, falling) = (rule.KINSHIP, rule.KINSHIP_MONOTONE) if of_kinship else (rule.NOVELTY, rule.MONOTONE)
-    monotone = [(name in rising) - (name in falling) for name in names]
+    features = rule.KINSHIP if of_kinship else rule.NOVELTY
+    monotone = [feature.direction for feature in features.values()]
     settings = {
         "objective": "binary", "max_depth": DEPTH, "num_leaves": 2**DEPTH, "learning_rate": _RATE[of_kinship],
         "lambda_l2": 1.0, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 0.01, "monotone_constraints": monotone,
