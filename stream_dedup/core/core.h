@@ -388,11 +388,11 @@ shared_members compare_members(const stored_set *left, const stored_set *right);
 enum { ROW_ID_AT = 0, DIGEST_AT = 8, SOURCE_AT = 16, TIME_AT = 24, BODY_SIZE_AT = 44, HEADLINE_SIZE_AT = 48 };
 
 /* Where the fields of a family begin in a signature; -1 for a field that it does not have. A family has a SimHash of
- * `simhash_words` words, or all of the others. */
+ * one word, or all of the others. */
 typedef struct layout {
     int64_t stride; /* bytes of a signature */
     int64_t simhash, form, headline, words, figures, body;
-    int64_t simhash_words, headline_features, body_bytes; /* body_bytes: 0 if bodies are stored whole */
+    int64_t headline_features, body_bytes; /* body_bytes: 0 if bodies are stored whole */
 } layout;
 
 /* `count` signatures. Body i is bodies[bounds[i]:bounds[i + 1]] (sequences.c); bounds is NULL if there are none. */

@@ -81,12 +81,13 @@ static alike compare_sets(const stored_set *left, const stored_set *right) {
     return (alike){jaccard, (double)found.both / (double)max_i64(smaller, 1), jaccard};
 }
 
+static bool has_simhash(const layout *at) { return at->simhash > 0; }
+
 /* The Hamming distance of two SimHashes, and the cosine that it estimates. */
-static void measure_simhashes(similarity *pair, const uint8_t *left, const uint8_t *right, int64_t words) {
-    int64_t differ = 0;
-    for (int64_t k = 0; k < 8 * words; k += 8) differ += bit_count(load64(left + k) ^ load64(right + k));
+static void measure_simhashes(similarity *pair, uint64_t left, uint64_t right) {
+    int64_t differ = bit_count(left ^ right);
     pair->distance = (float)differ;
-    pair->body = (float)max_f64(cos(PI / (double)(64 * words) * (double)differ), 0);
+    pair->body = (float)max_f64(cos(PI / 64 * (double)differ), 0);
 }
 
 /* A headline: ascending hashes of its words. The lowest bit says that the item's own text has the word. Only the
@@ -245,7 +246,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
              int64_t count) {
     const layout *at = &room->layout;
     fresh_item new = {.news = news, .item = item, .signature = own->signature, .size = body_size_of(own->signature)};
-    if (!at->simhash_words) {
+    if (!has_simhash(at)) {
         new.words = news->words + item * WORD_SET_BYTES;
         new.headline = headline_of(new.signature, at);
     }
@@ -266,9 +267,9 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
         }
         forget(pair);
         measure_identities(pair, &new, other);
-        if (!at->simhash_words) body_covered = measure_minhash(pair, &new, other, members, at);
+        if (!has_simhash(at)) body_covered = measure_minhash(pair, &new, other, members, at);
         else if (new.size && body_size_of(other))
-            measure_simhashes(pair, new.signature + at->simhash, other + at->simhash, at->simhash_words);
+            measure_simhashes(pair, load64(new.signature + at->simhash), load64(other + at->simhash));
         pair->within_hamming = pair->distance <= (float)news->hamming;
         pair->corrects = news->corrects[item] == IN_HEADLINE && !(pair->headline >= 1);
         if (new.article) measure_novelty(pair, &new, other, members, at, body_covered, known + k);
@@ -295,7 +296,7 @@ static bool has_bodies(const signatures *all) {
 
 /* Whether the fields of a layout lie inside a signature. */
 static bool is_layout(const layout *at) {
-    if (at->simhash_words) return at->simhash > 0 && at->simhash + 8 * at->simhash_words <= at->stride;
+    if (has_simhash(at)) return at->simhash + 8 <= at->stride;
     if (at->form < 0 || at->headline < 0 || at->words < 0 || at->figures < 0 || at->body < 0) return false;
     if (at->body_bytes < 0 || at->body_bytes % 8 || at->body + at->body_bytes > at->stride) return false;
     return at->headline_features == HEADLINE_FEATURES && at->words + FILTER_BYTES <= at->stride;
@@ -305,7 +306,7 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
     workspace *room = *taken = arena_take(scratch, 1, sizeof *room);
     if (!room) return CORE_NO_MEMORY;
     room->layout = items->layout;
-    room->is_exact = !items->layout.body_bytes && !items->layout.simhash_words;
+    room->is_exact = !items->layout.body_bytes && !has_simhash(&items->layout);
     if (!is_layout(&items->layout) || (items->bounds && !has_bodies(items))) return CORE_BAD_SIZE;
     if (room->is_exact && items->count && !items->bounds) return CORE_BAD_SIZE;
     if (room->is_exact) {

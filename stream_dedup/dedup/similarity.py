@@ -36,7 +36,7 @@ _FIELDS = "simhash", "form", "headline", "words", "figures", "body"
 class Layout(Struct, name="layout"):
     """Where the fields of a signature begin, -1 for a field that its family lacks, and the sizes of some."""
 
-    _fields_ = tuple((name, INT64) for name in ("stride", *_FIELDS, "simhash_words", "headline_features", "body_bytes"))
+    _fields_ = tuple((name, INT64) for name in ("stride", *_FIELDS, "headline_features", "body_bytes"))
 
 
 class Signatures(Struct, name="signatures"):
@@ -58,7 +58,6 @@ def layout_of(signatures: np.dtype[np.void]) -> Layout:
     return Layout(
         stride=signatures.itemsize,
         **{name: fields[name][1] if name in names else -1 for name in _FIELDS},
-        simhash_words=size["simhash"] // 8,
         headline_features=size["headline"] // 2,
         body_bytes=size["body"],
     )

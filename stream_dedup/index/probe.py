@@ -58,7 +58,7 @@ class Nearness(NamedTuple):
 
 
 ROW_SHIFT, ITEM_SHIFT = 12, 44
-"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (3,074 at most)."""
+"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (30 at most)."""
 
 
 def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamming: int) -> Nearness:

@@ -2,8 +2,7 @@
 
 This covers all loggers of the standard library, also those of other libraries. A `json` line has the fields time,
 level, logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from
-warning on. Secrets are registered once, and stars replace them in every field of every record. structlog formats the
-lines.
+warning on. Secrets are registered once, and stars replace them in every field of every record.
 
 A command that runs for long does not wait for the reader of stderr: it would hang when the reader hangs, in the middle
 of a commit and deaf to SIGTERM. There a thread writes the lines from a bounded queue. Lines beyond the bound are
@@ -16,27 +15,25 @@ through a `CleanStream`, consoles of rich (whose own codes must pass) in cli/com
 (`--output -`) are written by file descriptor, and stay as they are.
 """
 
+import json
 import logging
 import os
 import re
 import sys
 import threading
+import traceback
 from collections import deque
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
 
 from stream_dedup.phrases import SECRETS_READ
 
-if TYPE_CHECKING:  # the import takes time, and most commands log nothing
-    pass
-
 Form = Literal["json", "text"]
-Event = MutableMapping[str, Any]  # as structlog passes it on
 STARS = "***"
-# Another handler's formatter leaves these on a record; `event` and `time` say the same.
-_FORMATTER_FIELDS = ("message", "asctime")
+# What every record has, and what another handler's formatter leaves on it; the rest is the call's `extra`.
+_OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -63,10 +60,7 @@ def machine_readable() -> bool:
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to the current sys.stderr, not to that of the handler's construction.
-
-    The first record makes the formatter: importing structlog takes a tenth of a second, and most commands log nothing.
-    """
+    """Writes to the current sys.stderr, not to that of the handler's construction."""
 
     def __init__(self, form: Form, secrets: Iterable[str]) -> None:
         logging.Handler.__init__(self)
@@ -74,9 +68,8 @@ class _Stderr(logging.StreamHandler[TextIO]):
         self._secrets = tuple(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        if self.formatter is None:
-            self.setFormatter(_formatter(self.form, self._secrets))
-        return escape_controls(super().format(record))
+        event = _redacted(_event(record), self._secrets)
+        return escape_controls(json.dumps(event) if self.form == "json" else _text(event))
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]  # the base class has an attribute
@@ -156,29 +149,15 @@ class _QueuedStderr(_Stderr):
                 self._changed.notify_all()
 
 
-def _formatter(form: Form, secrets: Iterable[str]) -> logging.Formatter:
-    import structlog
-
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[
-            structlog.stdlib.add_log_level,
-            structlog.stdlib.add_logger_name,
-            structlog.stdlib.ExtraAdder(),
-            structlog.processors.TimeStamper(
-                fmt="iso" if form == "json" else "%H:%M:%S", utc=form == "json", key="time"
-            ),
-        ],
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            partial(_redact, secrets),
-            structlog.processors.JSONRenderer() if form == "json" else _text,
-        ],
-        use_get_message=True,
-    )
+def _event(record: logging.LogRecord) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    event = {"time": time, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage()}
+    raised = {"exception": "".join(traceback.format_exception(*record.exc_info)).rstrip()} if record.exc_info else {}
+    return event | fields | raised
 
 
-def _redact(secrets: Iterable[str], _logger: Any, _method: str, event: Event) -> Event:
+def _redacted(event: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
     """Replace secrets in every text of a record."""
 
     def clean(value: Any) -> Any:
@@ -188,20 +167,21 @@ def _redact(secrets: Iterable[str], _logger: Any, _method: str, event: Event) ->
             return list(map(clean, value))
         return without_secrets(str(value), secrets)
 
-    return {name: clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
+    return {name: clean(value) for name, value in event.items()}
 
 
-def _text(_logger: Any, _method: str, event: Event) -> str:
-    """Format a line for people.
+def _text(event: Mapping[str, Any]) -> str:
+    """Format a line for people, with the time of their clock.
 
-    >>> _text(None, "", {"time": "12:00:01", "level": "info", "logger": "x", "event": "works again", "task": "0"})
-    '12:00:01 works again'
-    >>> _text(None, "", {"time": "12:00:01", "level": "warning", "event": "no broker"})
-    '12:00:01 WARNING no broker'
+    >>> _text({"time": "2026-11-29T12:00:01Z", "level": "info", "event": "works again", "task": "0"})[8:]
+    ' works again'
+    >>> _text({"time": "2026-11-29T12:00:01Z", "level": "warning", "event": "no broker"})[8:]
+    ' WARNING no broker'
     """
+    time = datetime.fromisoformat(event["time"]).astimezone()
     level = "" if event["level"] in ("info", "debug") else f"{event['level'].upper()} "
     exception = f"\n{event['exception']}" if event.get("exception") else ""
-    return f"{event['time']} {level}{event['event']}{exception}"
+    return f"{time:%H:%M:%S} {level}{event['event']}{exception}"
 
 
 # C0 but tab and line feed, DEL, C1, separators of lines, marks of writing direction, unpaired surrogates.

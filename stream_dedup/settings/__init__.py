@@ -237,7 +237,9 @@ REMOVED: dict[tuple[str, ...], Removed] = {
         "write it as query; a name with other characters than letters, digits and _ stands in quotation marks there, "
         "as in query = 'data.\"news-items\"'",
     ),
-    ("window", "future"): Removed("3600000ms", "an hour; what is further ahead gets the current time; leave it out"),
+    ("window", "future"): Removed(
+        "3600000ms", "it is an hour, and what is further ahead gets the current time; leave it out"
+    ),
     ("fingerprint", "seed"): Removed(
         1, "all hash functions have one seed; against people who write colliding items set salt"
     ),
@@ -267,7 +269,9 @@ REMOVED: dict[tuple[str, ...], Removed] = {
     ("decision", "rule"): Removed("novelty", _PLAIN),
     ("decision", "body"): Removed(0.5, _PLAIN),
     ("index", "bucket_limit"): Removed(
-        24, "24; with 64, items of a template cost half as much again and no more copies were found; leave it out"
+        24,
+        "a key gives 24; with 64 no more copies were found, and items of a template took half as long again; leave it "
+        "out",
     ),
     ("observe", "enabled"): Removed(None, "to serve nothing write host = ''"),
     ("observe", "health_port"): Removed(None, "health has the port after `port`; choose port so that both are free"),

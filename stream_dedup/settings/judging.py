@@ -67,8 +67,8 @@ class WindowSettings(Table):
     archives."""
     max_originals: int | None = Field(None, ge=20_000, le=2**31)
     """Most originals remembered by each task. Beyond it the first to arrive are forgotten, whatever their time, so that
-    memory stays bounded even where timestamps do not advance. All members of a group must have the same value. Unset:
-    what [worker] memory has room for."""
+    memory stays bounded even where timestamps do not advance. Unset: what [worker] memory has room for. Set it where
+    members of a group have different memory: all must have the same value."""
 
     @property
     def length_ms(self) -> int:
@@ -101,7 +101,7 @@ class FingerprintSettings(SecretTable):
     found. Up to 3 the index has 10 tables (compact: 4), from 4 on it has 28, and is another scheme."""
     verify: Literal["sketch", "exact"] = "sketch"
     """minhash: how a candidate's body is compared. sketch: by 128 values of four bits, which estimate the Jaccard
-    similarity; exact: by all its distinct shingles, about two bytes each."""
+    similarity; exact: by all its distinct shingles, about two bytes each, to match another system item by item."""
     salt: SecretStr | None = None
     """Secret that every hash function depends on, at least 16 characters, such as the output of `openssl rand -hex 32`.
     Without it, whoever knows the program can write items that collide. Set it in the environment rather than in the
@@ -272,7 +272,7 @@ class IndexSettings(Table):
     texts: Duration = Field(timedelta(hours=48), gt=timedelta(0))
     """How long the words of an original are kept in order, as hashes, so that an item is compared with it word by word.
     Older originals are compared by their sketches and filters, which miss a replaced word. At most [window] length
-    counts."""
+    counts. Shorten it to save memory: an article takes a kilobyte."""
 
     @property
     def texts_ms(self) -> int:

@@ -25,7 +25,8 @@ class KafkaSettings(SecretTable):
     bootstrap_servers: str = "127.0.0.1:9092"
     """Comma-separated HOST:PORT list."""
     group_id: str = Field("stream-dedup", min_length=1)
-    """Consumer group, and prefix of the transactional ids: the members of a group form one deduplicator."""
+    """Consumer group, and prefix of the transactional ids: the members of a group form one deduplicator. A second
+    deduplicator on the cluster needs another one."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to connect, as in every Kafka client."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
@@ -212,7 +213,7 @@ class WorkerSettings(Table):
 
     scope: Literal["global", "partition"] = "global"
     """global: one index for all partitions; one member is active and the others stand by. partition: one index for each
-    partition; the members share the partitions."""
+    partition, and the members share the partitions, for a topic keyed by language that is too much for one member."""
     # The records of a transaction share its cost, some 45 ms of round trips. A backlog of 40,000 articles took, in µs
     # an item: 119 with 1,000, 96 with 2,000, 101 with 3,000.
     batch_items: int = Field(2000, ge=1, le=20_000)
@@ -223,7 +224,8 @@ class WorkerSettings(Table):
     from it, and are refused where they do not fit into it. Unset: the container's limit, or the machine's memory. Give
     all members of a group the same."""
     batch_bytes: Size = Field(default_factory=lambda data: batch_bytes(data.get("memory", 0)), ge=2**16)
-    """Most bytes in a transaction. Unset: a 128th of memory, from 1M to 32M."""
+    """Most bytes in a transaction. Unset: a 128th of memory, from 1M to 32M. Lower it where transactions of long items
+    take too long."""
     transaction_timeout: Duration = Field(timedelta(seconds=30), ge=timedelta(seconds=5))
     """After this time the broker aborts the transaction of a dead member. Also the time limit of a commit. Raise it for
     slow brokers that need more than half of it."""
@@ -232,7 +234,7 @@ class WorkerSettings(Table):
     stand still for seconds."""
     max_record_bytes: Size = Field(default_factory=lambda data: record_bytes(data.get("memory", 0)), ge=2**16)
     """Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead letter without its
-    value. Unset: a 256th of memory, from 1M to 32M."""
+    value. Unset: a 256th of memory, from 1M to 32M. Raise it where the brokers take larger ones."""
 
     @property
     def is_global(self) -> bool:
@@ -281,7 +283,7 @@ class ObserveSettings(SecretTable):
     """PEM file of its private key. Unset: it is in tls_certfile."""
     recent_items: int = Field(10_000, ge=0, le=1_000_000)
     """Items that the status page keeps for search and for copies beside their originals: verdict, headline and the
-    first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text."""
+    first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text, where nobody may read it there."""
 
     @property
     def health_port(self) -> int:

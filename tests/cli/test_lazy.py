@@ -13,7 +13,7 @@ from tests.cli.commands import ALL
 # What takes long to import: the Kafka client, arrays and the core, HTML and XML, the settings (which read TOML; Typer
 # loads pydantic itself), templates, metrics.
 HEAVY = {
-    "kafka", "numpy", "lxml", "selectolax", "tomllib", "msgspec", "jinja2", "prometheus_client", "httpx", "structlog",
+    "kafka", "numpy", "lxml", "selectolax", "tomllib", "msgspec", "jinja2", "prometheus_client", "httpx",
     "scipy", "matplotlib", "pyarrow", "pyspark", "pandas", "jgo",
 }  # fmt: skip
 RUN = """
