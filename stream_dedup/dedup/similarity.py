@@ -51,7 +51,7 @@ class Signatures(Struct, name="signatures"):
 
 @cache
 def layout_of(signatures: np.dtype[np.void]) -> Layout:
-    """The layout of a scheme's signature_dtype."""
+    """Return the layout of a scheme's signature_dtype."""
     fields: Mapping[str, Any] = signatures.fields or {}
     names = signatures.names or ()
     size = {name: fields[name][0].itemsize if name in names else 0 for name in _FIELDS}
