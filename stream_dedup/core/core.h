@@ -3,7 +3,8 @@
  * Files follow the path of an item: text.c folds and tokenises, sentences.c cuts passages, words.c finds words and
  * numbers, shingles.c makes sketches and keys, sets.c packs sets, sequences.c keeps the order of words, fingerprint.c
  * calls them for a batch; index.c looks keys up, candidates.c chooses earlier items, similarity.c, novelty.c and diff.c
- * compare two items, rule.c says what that means, judge.c decides. clocks.c finds times, boilerplate.c counts passages, pairs.c compares whole sets.
+ * compare two items, rule.c says what that means, judge.c decides. clocks.c finds times, boilerplate.c counts passages,
+ * pairs.c compares whole sets.
  *
  * Rules. A function gets pointers with lengths and keeps nothing: no global state. Scratch memory comes from an `arena`
  * that the caller owns. A function that Python calls is marked CORE_API; it returns a count, or a negative
