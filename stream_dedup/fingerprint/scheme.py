@@ -53,6 +53,15 @@ class ShingleWidths(NamedTuple):
     characters: int
 
 
+class AnchorRuns(NamedTuple):
+    """Behind the first shingle of a run, its second and last: in scripts with spaces, and in those without."""
+
+    step: int
+    last: int
+    character_step: int
+    character_last: int
+
+
 @dataclass(frozen=True)
 class Scheme:
     """Sizes and seeds of a fingerprint.
@@ -103,7 +112,7 @@ class Scheme:
     @cached_property
     def table_of(self) -> tuple[int, ...]:
         """The index table of each column of keys, ascending. All anchors share one, in which any may meet any."""
-        last = max(int(one.stop) for one in self.columns.values())
+        last = max(int(columns.stop) for columns in self.columns.values())
         anchors = ANCHORS if "anchors" in self.columns else 0
         first = 1 if anchors else 0
         return (0,) * anchors + tuple(range(first, first + last + 1 - anchors))
@@ -129,18 +138,17 @@ class Scheme:
         return ShingleWidths(_SHINGLE_LETTERS if self.has_letters else _SHINGLE_WORDS, _SHINGLE_CHARACTERS)
 
     @cached_property
-    def anchor_runs(self) -> tuple[int, int, int, int]:
-        """The second and the last shingle of an anchor's run, in scripts with spaces and without; see `Anchors`."""
+    def anchor_runs(self) -> AnchorRuns:
+        """The shingles of an anchor's run."""
         w, c = self.shingle_widths
-        words = max(
-            _RUN_WORDS - w, w
-        )  # of letters, the run ends with the next shingle: it is between two typing errors
-        return w, w if self.has_letters else words, c, max(_RUN_CHARACTERS - c, c)
+        # Of letters, the run ends with the next shingle: it is between two typing errors.
+        last = w if self.has_letters else max(_RUN_WORDS - w, w)
+        return AnchorRuns(w, last, c, max(_RUN_CHARACTERS - c, c))
 
     @property
     def anchor_words(self) -> int:
         """Words or letters of an anchor's run."""
-        return self.anchor_runs[1] + self.shingle_widths.words
+        return self.anchor_runs.last + self.shingle_widths.words
 
     @cached_property
     def signature_dtype(self) -> np.dtype[np.void]:
@@ -202,7 +210,7 @@ class Scheme:
         return json.dumps(found, separators=(",", ":"))
 
     def permutations(self) -> NDArray[np.uint32]:
-        """Odd multipliers and offsets of the headline's MinHash functions: (2, bands·rows)."""
+        """Return odd multipliers and offsets of the headline's MinHash functions: (2, bands·rows)."""
         salt = [self._derived("permutations")] if self._key else []
         random = np.random.Generator(np.random.PCG64([SEED, 0, *salt]))
         out = random.integers(0, 2**32, (2, HEADLINE_BANDS * HEADLINE_ROWS), np.uint32)
@@ -236,7 +244,7 @@ class Scheme:
         return hashlib.sha256(salt.encode("utf-8", "surrogatepass")).digest() if salt else b""
 
     def _derived(self, purpose: str) -> int:
-        """64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
+        """Return 64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
         text = f"{purpose} {SEED}"
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=self._key, person=b"scheme").digest())
 
