@@ -24,7 +24,7 @@ from stream_dedup.errors import ConfigError, InputError
 
 LIBRARY = Path(__file__).with_name("_core.so")
 """The build (build.py) compiles it from the C files beside this one."""
-VERSION = 5
+VERSION = 6
 """Of the functions and structs in core.h; memory.c has the same. Raise both with every change of core.h."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double

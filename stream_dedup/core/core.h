@@ -539,12 +539,8 @@ typedef struct {
     shingle_widths widths;
     band_recipe bands; /* of the headline */
     anchor_recipe anchors;
-    int64_t is_simhash; /* whether a SimHash is all that is made of a text */
     int64_t of_letters; /* whether shingles are of letters */
-    int64_t body_bins;
-    int64_t headline_features, headline_numbers; /* columns of what is known of headlines */
-    int64_t signature_bytes;
-    int64_t form, headline_at, filter, figures, body_at, simhash_at; /* offsets in a signature */
+    layout layout;
 } fingerprint_recipe;
 
 /* Headline and text of each item, valid UTF-8. */

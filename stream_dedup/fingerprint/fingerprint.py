@@ -24,7 +24,6 @@ from stream_dedup.fingerprint.characters import (
 )
 from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.kernel import (
-    MOST_HEADLINE_NUMBERS,
     Anchors,
     Bands,
     Recipe,
@@ -34,12 +33,12 @@ from stream_dedup.fingerprint.kernel import (
     Widths,
     fingerprint_batch,
     headline_features_of,
-    offsets_in,
+    layout_of,
     shingles_of,
     tokens_of,
 )
 from stream_dedup.fingerprint.lexicon import lexicon
-from stream_dedup.fingerprint.scheme import ANCHORS, BODY_BINS, HEADLINE_BANDS, HEADLINE_FEATURES, HEADLINE_ROWS, Scheme
+from stream_dedup.fingerprint.scheme import ANCHORS, HEADLINE_BANDS, HEADLINE_ROWS, Scheme
 from stream_dedup.news.item import Item
 
 WORD_SET_BYTES = 4096
@@ -110,12 +109,8 @@ class Fingerprinter:
                 first_column=0 if scheme.layout else scheme.columns["headline"].start,
             ),
             anchors=Anchors(keys=0 if scheme.layout else ANCHORS, **scheme.anchor_runs._asdict()),
-            is_simhash=scheme.layout is not None,
             of_letters=scheme.has_letters,
-            body_bins=0 if scheme.layout or scheme.is_exact else BODY_BINS,
-            headline_features=HEADLINE_FEATURES,
-            headline_numbers=MOST_HEADLINE_NUMBERS,
-            **offsets_in(scheme.signature_dtype),
+            layout=layout_of(scheme.signature_dtype),
         )
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:

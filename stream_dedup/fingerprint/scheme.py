@@ -23,9 +23,6 @@ from stream_dedup.fingerprint import kernel, packed_sets, simhash
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
-# 99.9 % of real headlines have at most 24 features. With 15 bits, one in 230 pairs of headlines of 12 words shares a
-# feature by chance, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
-HEADLINE_FEATURES = 24
 FILTER_BITS = 768
 """Bits of the filter of words and numbers (core/words.c). Fitted with 512, 768, 1,024 bits and with exact sets, the
 decision has a log loss of .254, .249, .250 and .248."""
@@ -159,7 +156,7 @@ class Scheme:
             if self.layout
             else [
                 ("form", "u1"),  # of 8 bits, the headline without its numbers, 0: too short
-                ("headline", "<u2", (HEADLINE_FEATURES,)),  # the smallest features, ascending
+                ("headline", "<u2", (kernel.HEADLINE_FEATURES,)),  # the smallest features, ascending
                 ("words", "u1", (FILTER_BITS // 8,)),  # of headline and text, and their numbers
                 ("figures", "<u8"),  # their numbers alone
                 ("body", "u1", (body,)),
