@@ -101,7 +101,7 @@ static void add_headline(scratch_lists *work, int64_t row) {
     memcpy(signature + HEADLINE_SIZE_AT, &stored_size, sizeof stored_size);
     work->headline_size = size;
     work->digest = add_to_digest(work->tables->seed, &work->tokens);
-    if (recipe->layout.simhash_words) return;
+    if (recipe->layout.simhash > 0) return;
     find_words(&work->tokens, work->tables->seed, work->words);
     work->headline_code_count =
         write_codes(&work->tokens, work->words, work->tables->seed, HEADLINE_CODES, work->headline_codes);
@@ -254,7 +254,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     memcpy(signature + DIGEST_AT, &digest, sizeof digest);
     if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);
     else work->units = (unit_list){tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
-    if (recipe->layout.simhash_words) {
+    if (recipe->layout.simhash > 0) {
         add_simhash(work, signature);
         return 0;
     }

@@ -63,10 +63,13 @@ def compare(
 ) -> NDArray[np.void]:
     """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p: (pairs,) SIMILARITY.
 
-    bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`. boilerplate:
-    the table of recurring passages, and (n,) the begin of each new item's window, ms; None: without novelty. corrects:
-    (n,) `corrections`; None: none is one. O(pairs · (bytes of a signature, or of two packed bodies, + words of the
-    article)); fastest if the pairs are ordered by new item.
+    bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`.
+    boilerplate: the table of recurring passages, and (n,) the begin of each new item's window, ms; None: without
+    novelty.
+    corrects: (n,) `corrections`; None: no item is one.
+
+    O(pairs · (bytes of a signature, or of two packed bodies, + words of the article)); fastest if the pairs are ordered
+    by new item.
     """
     news_at, known_at = (np.ascontiguousarray(places, np.int64) for places in (new_of_pair, known_of_pair))
     pairs, news = np.empty(len(news_at), SIMILARITY), news_of(new, corrects, boilerplate)
