@@ -24,7 +24,7 @@ from stream_dedup.errors import ConfigError, InputError
 
 LIBRARY = Path(__file__).with_name("_core.so")
 """The build (build.py) compiles it from the C files beside this one."""
-VERSION = 8
+VERSION = 9
 """Of the functions and structs in core.h; memory.c has the same. Raise both with every change of core.h."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
@@ -55,7 +55,7 @@ _LIBRARY = _load()
 
 
 def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
-    """Fields of one type, for a `Struct` or a `record`.
+    """Return fields of one type, for a `Struct` or a `record`.
 
     >>> fields("<i8", "begin end")
     [('begin', '<i8'), ('end', '<i8')]
@@ -64,16 +64,16 @@ def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
 
 
 class Struct(ctypes.Structure):
-    """A struct of core.h with the same fields. Its arrays stay alive as long as it does.
+    """A struct of core.h, with the same name and fields. Fields of type POINTER take an array, or None.
 
-    `name`: in core.h. Fields of type POINTER take an array, or None.
+    The arrays stay alive as long as the struct does.
     """
 
     name: ClassVar[str]
     known: ClassVar[dict[str, type["Struct"]]] = {}
 
-    def __init_subclass__(cls, name: str, **others: Any) -> None:
-        super().__init_subclass__(**others)
+    def __init_subclass__(cls, name: str, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
         cls.name = name
         Struct.known[name] = cls
 
@@ -94,13 +94,13 @@ RECORDS: dict[str, np.dtype[np.void]] = {}
 
 
 def record(name: str, fields: list[tuple[Any, ...]]) -> "np.dtype[np.void]":
-    """An aligned dtype whose rows are the struct `name` of core.h."""
+    """Return an aligned dtype whose rows are the struct `name` of core.h."""
     RECORDS[name] = np.dtype(fields, align=True)
     return RECORDS[name]
 
 
 def declared(name: str) -> list[list[str]]:
-    """The rows of a table that the core declares for Python: a line each, their columns apart by tabs.
+    """Return the rows of a table that the core declares for Python: a line each, their columns apart by tabs.
 
     >>> declared("similarity_fields")[0]
     ['float', 'apart']
@@ -110,12 +110,12 @@ def declared(name: str) -> list[list[str]]:
 
 
 def pointers(structs: Sequence[Struct]) -> NDArray[np.uint64]:
-    """The addresses of structs, for a function that takes several. The structs must stay alive during the call."""
-    return np.array([ctypes.addressof(one) for one in structs], np.uint64)
+    """Return the addresses of structs, for a function that takes several. They must stay alive during the call."""
+    return np.array([ctypes.addressof(struct) for struct in structs], np.uint64)
 
 
 def copied(pointer: int, count: int, dtype: Any) -> NDArray[Any]:
-    """A copy of the `count` elements that a function left in this thread's scratch memory, (count,)."""
+    """Return a copy of the `count` elements that a function left in this thread's scratch memory, (count,)."""
     array: NDArray[Any] = np.empty(count, dtype)
     if count:
         ctypes.memmove(address(array), pointer, array.nbytes)
@@ -123,7 +123,7 @@ def copied(pointer: int, count: int, dtype: Any) -> NDArray[Any]:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where the elements of a contiguous array begin. Raises ValueError if they do not lie one after the other."""
+    """Return where the elements of an array begin. Raises ValueError if they do not lie one after the other."""
     try:
         # Four times as fast as array.ctypes.
         return ctypes.addressof(_BEGIN.from_buffer(array))  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ _AS_UTF8 = ctypes.cast(ctypes.pythonapi.PyUnicode_AsUTF8AndSize, ctypes.c_void_p
 
 
 def utf8_of(strings: Sequence[str]) -> Utf8:
-    """The UTF-8 of some strings, without a copy where they are ASCII; a lone surrogate becomes "?".
+    """Return the UTF-8 of some strings, without a copy where they are ASCII; a lone surrogate becomes "?".
 
     PyUnicode_AsUTF8AndSize is part of Python's stable interface. It keeps the UTF-8 of other strings beside them.
 
@@ -213,7 +213,7 @@ _ARENAS = threading.local()
 
 
 def arena(name: str = "own") -> ctypes.c_void_p:
-    """This thread's scratch memory, for functions that take one. It is free again after the call.
+    """Return this thread's scratch memory, for functions that take one. It is free again after the call.
 
     Under another name it is memory of its own, for a function that several calls continue.
     """

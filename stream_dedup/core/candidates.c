@@ -96,17 +96,17 @@ struct search {
 /* Whether a deletion of this name came after the addition of a row. Rows of the index came before all of them. */
 static bool is_deleted(const search *search, uint64_t name, int64_t row) {
     const batch *batch = search->batch;
-    if (!batch->deleted) return false;
+    if (!batch->deletions.count) return false;
     int32_t last = *number_of(&search->deletions, name);
-    return last != NONE && row < batch->next_row + batch->deletions[last].before;
+    return last != NONE && row < batch->rows.next + batch->deletions.list[last].before;
 }
 
 /* A later deletion of a name stands for the earlier ones, so that their number is that of the names. */
 void note_deletion(search *search, uint64_t name) {
     batch *batch = search->batch;
     int32_t *last = number_of(&search->deletions, name);
-    if (*last < search->first_deletion) *last = (int32_t)batch->deleted++;
-    batch->deletions[*last] = (deletion){batch->added, name};
+    if (*last < search->first_deletion) *last = (int32_t)batch->deletions.count++;
+    batch->deletions.list[*last] = (deletion){batch->added, name};
 }
 
 static int64_t body_end(const segment *segment, int64_t row) {
@@ -116,8 +116,8 @@ static int64_t body_end(const segment *segment, int64_t row) {
 
 /* A row of the index where it is stored. */
 static view stored_at(const batch *batch, int64_t row) {
-    int64_t offset = row - batch->first_stored, place = offset & ((1 << SEGMENT_BITS) - 1);
-    const segment *segment = &batch->segments[offset >> SEGMENT_BITS];
+    int64_t offset = row - batch->rows.first, place = offset & ((1 << SEGMENT_BITS) - 1);
+    const segment *segment = &batch->rows.segments[offset >> SEGMENT_BITS];
     view found = {segment->signatures + place * batch->items.layout.stride, NULL, 0, false};
     if (!segment->end_bytes) return found;
     found.body = segment->bodies + body_end(segment, place);
@@ -143,27 +143,29 @@ static bool is_gone(const search *search, int64_t earlier) {
     const outcome *outcome = &batch->outcomes[earlier];
     const subject *known = &batch->subjects[earlier];
     int64_t row = outcome->row_number;
-    return !outcome->is_added || row < batch->first_kept_row + batch->added ||
+    return !outcome->is_added || row < batch->rows.first_kept + batch->added ||
            is_deleted(search, known->row_id, row) || is_deleted(search, known->version, row);
 }
 
 /* Whether an earlier item of the batch that is not gone counts for an item, by the key of a node. */
 static bool counts_for(const batch *batch, int64_t item, int64_t column, int64_t node) {
     const subject *subject = &batch->subjects[item], *known = &batch->subjects[node >> ROW_SHIFT];
-    uint32_t key = batch->keys[item * batch->columns + column];
+    const batch_keys *keys = &batch->keys;
+    uint32_t key = keys->values[item * keys->columns + column], other = keys->values[place_of(node, keys->columns)];
     return is_in_window(known->step, known->index_time, subject->step, subject->window) &&
-           is_near(key, batch->keys[place_of(node, batch->columns)], batch->dont_care_bits[column], batch->max_hamming);
+           is_near(key, other, keys->dont_care_bits[column], keys->max_hamming);
 }
 
 /* Find the remembered items of the batch that share a key with an item, for each key the newest. A link to an item that
  * is gone is cut: no later item walks past it again, so a thousand versions of one id cost a thousand steps. */
 static void find_in_batch(search *search, int64_t item) {
     const batch *batch = search->batch;
-    for (int64_t column = 0; column < batch->columns; column++) {
-        int32_t *link = batch->links + item * batch->columns + column;
-        while (*link != NONE && search->counts[column].given < batch->bucket_limit) {
+    const batch_keys *keys = &batch->keys;
+    for (int64_t column = 0; column < keys->columns; column++) {
+        int32_t *link = keys->links + item * keys->columns + column;
+        while (*link != NONE && search->counts[column].given < keys->bucket_limit) {
             int64_t node = *link, earlier = node >> ROW_SHIFT;
-            int32_t *next = batch->links + place_of(node, batch->columns);
+            int32_t *next = keys->links + place_of(node, keys->columns);
             if (is_gone(search, earlier)) {
                 *link = *next;
                 continue;
@@ -183,14 +185,14 @@ static void find_in_batch(search *search, int64_t item) {
 /* ---- in the index ---- */
 
 static bool is_row_deleted(const search *search, int64_t row) {
-    if (!search->batch->deleted) return false;
+    if (!search->batch->deletions.count) return false;
     const uint8_t *known = stored_at(search->batch, row).signature;
     uint64_t row_id = row_id_of(known);
     return is_deleted(search, row_id, row) || is_deleted(search, version_of(row_id, digest_of(known)), row);
 }
 
 static inline int64_t row_of_word(const batch *batch, int64_t word) {
-    return (word >> ROW_SHIFT & UINT32_MAX) + batch->first_row;
+    return (word >> ROW_SHIFT & UINT32_MAX) + batch->found.first_row;
 }
 
 /* Find the rows of the index that count for an item, after those of the batch, for each key the newest. Returns 0, or
@@ -198,15 +200,15 @@ static inline int64_t row_of_word(const batch *batch, int64_t word) {
 static int64_t find_in_index(search *search, int64_t item) {
     const batch *batch = search->batch;
     const subject *subject = &batch->subjects[item];
-    int64_t before = NONE, first_kept = batch->first_kept_row + batch->added;
+    int64_t before = NONE, first_kept = batch->rows.first_kept + batch->added;
     bool is_gone = false, is_found = false; /* of the row before */
-    if (subject->first_word < 0 || subject->last_word > batch->word_count) return CORE_BAD_SIZE;
+    if (subject->first_word < 0 || subject->last_word > batch->found.count) return CORE_BAD_SIZE;
     if (subject->last_word - subject->first_word > search->most_words) return CORE_BAD_SIZE;
     /* A second tombstone of an id finds nothing: the first one deleted all rows of the index. */
     if (subject->kind == TOMBSTONE && *number_of(&search->deletions, subject->row_id) != NONE) return 0;
     for (int64_t w = subject->last_word - 1; w >= subject->first_word; w--) {
-        int64_t row = row_of_word(batch, batch->words[w]), column = batch->words[w] & COLUMN;
-        if (row < batch->first_stored || row >= batch->next_row || column >= batch->columns) return CORE_BAD_SIZE;
+        int64_t row = row_of_word(batch, batch->found.words[w]), column = batch->found.words[w] & COLUMN;
+        if (row < batch->rows.first || row >= batch->rows.next || column >= batch->keys.columns) return CORE_BAD_SIZE;
         key_counts *counts = &search->counts[column];
         if (row != before) {
             is_gone = is_row_deleted(search, row);
@@ -215,13 +217,13 @@ static int64_t find_in_index(search *search, int64_t item) {
         }
         counts->listed++;
         counts->deleted += is_gone;
-        if (is_gone || row < first_kept || counts->given >= batch->bucket_limit) continue;
+        if (is_gone || row < first_kept || counts->given >= batch->keys.bucket_limit) continue;
         if (!is_found) search->found[search->found_count++] = (candidate){row, NONE, 0};
         is_found = true;
         add_hit(search, search->found_count - 1, column);
     }
-    for (const key_counts *key = search->counts; key < search->counts + batch->columns; key++) {
-        bool may_have_more = key->listed >= batch->bucket_limit && key->given < batch->bucket_limit;
+    for (const key_counts *key = search->counts; key < search->counts + batch->keys.columns; key++) {
+        bool may_have_more = key->listed >= batch->keys.bucket_limit && key->given < batch->keys.bucket_limit;
         if (may_have_more && key->deleted) return NONE;
     }
     return 0;
@@ -238,7 +240,7 @@ enum { MOST_OF_ONE_ID = 4 };
 /* What sharing a key adds to a score. The last column is that of ids. */
 static int64_t weight_of(const search *search, int64_t column) {
     int64_t given = search->counts[column].given;
-    if (column == search->batch->columns - 1 && given <= MOST_OF_ONE_ID) return ID_WEIGHT;
+    if (column == search->batch->keys.columns - 1 && given <= MOST_OF_ONE_ID) return ID_WEIGHT;
     return max_i64(KEY_WEIGHT / given, 1);
 }
 
@@ -266,7 +268,7 @@ static int64_t keep_best(const search *search, candidate *best) {
 }
 
 int64_t choose_candidates(search *search, int64_t item, candidate *best) {
-    memset(search->counts, 0, (size_t)search->batch->columns * sizeof *search->counts);
+    memset(search->counts, 0, (size_t)search->batch->keys.columns * sizeof *search->counts);
     search->found_count = search->hit_count = 0;
     find_in_batch(search, item);
     int64_t error = find_in_index(search, item);
@@ -282,17 +284,17 @@ int64_t take_search(arena *scratch, batch *batch, search **taken) {
     int64_t most = 0, items = batch->items.count;
     for (const subject *one = batch->subjects; one < batch->subjects + items; one++)
         most = max_i64(most, one->last_word - one->first_word);
-    *search = (struct search){.batch = batch, .first_deletion = batch->deleted, .most_words = most};
-    most += batch->columns * min_i64(batch->bucket_limit, items);
-    take_map(scratch, batch->deletion_room, &search->deletions);
+    *search = (struct search){.batch = batch, .first_deletion = batch->deletions.count, .most_words = most};
+    most += batch->keys.columns * min_i64(batch->keys.bucket_limit, items);
+    take_map(scratch, batch->deletions.room, &search->deletions);
     search->places = arena_take(scratch, items, sizeof *search->places);
     search->found = arena_take(scratch, most, sizeof *search->found);
     search->hits = arena_take(scratch, most, sizeof *search->hits);
-    search->counts = arena_take(scratch, batch->columns, sizeof *search->counts);
+    search->counts = arena_take(scratch, batch->keys.columns, sizeof *search->counts);
     if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
     memset(search->places, NONE, (size_t)items * sizeof *search->places);
-    for (int64_t k = 0; k < batch->deleted; k++)
-        *number_of(&search->deletions, batch->deletions[k].name) = (int32_t)k;
+    for (int64_t k = 0; k < batch->deletions.count; k++)
+        *number_of(&search->deletions, batch->deletions.list[k].name) = (int32_t)k;
     return 0;
 }
 

@@ -3,7 +3,8 @@
  * Files follow the path of an item: text.c folds and tokenises, sentences.c cuts passages, words.c finds words and
  * numbers, shingles.c makes sketches and keys, sets.c packs sets, sequences.c keeps the order of words, fingerprint.c
  * calls them for a batch; index.c looks keys up, candidates.c chooses earlier items, similarity.c, novelty.c and diff.c
- * compare two items, rule.c says what that means, judge.c decides. clocks.c finds times, boilerplate.c counts passages, pairs.c compares whole sets.
+ * compare two items, rule.c says what that means, judge.c decides. clocks.c finds times, boilerplate.c counts passages,
+ * pairs.c compares whole sets.
  *
  * Rules. A function gets pointers with lengths and keeps nothing: no global state. Scratch memory comes from an `arena`
  * that the caller owns. A function that Python calls is marked CORE_API; it returns a count, or a negative
@@ -528,10 +529,9 @@ typedef struct changes {
 void touch_boilerplate(const boilerplate *table, uint32_t hash);
 /* Whether a passage was seen in three originals since `start`, s. */
 bool is_boilerplate(const boilerplate *table, uint32_t hash, uint32_t start);
-/* Count the passages of an original at `time`, s: the first 128 hashes, each once. They lie `stride` bytes apart, as in
- * an array of passages. log: NULL, or has room for them all. */
-void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stride, int64_t count, uint32_t time,
-                  changes *log);
+/* Count the passages of an original at `time`, s: the first 128 hashes, each once. log: NULL, or has room for them
+ * all. */
+void add_original(const boilerplate *table, const uint32_t *hashes, int64_t count, uint32_t time, changes *log);
 
 /* ---- fingerprints (fingerprint.c) ---- */
 
@@ -540,12 +540,8 @@ typedef struct {
     shingle_widths widths;
     band_recipe bands; /* of the headline */
     anchor_recipe anchors;
-    int64_t is_simhash; /* whether a SimHash is all that is made of a text */
     int64_t of_letters; /* whether shingles are of letters */
-    int64_t body_bins;
-    int64_t headline_features, headline_numbers; /* columns of what is known of headlines */
-    int64_t signature_bytes;
-    int64_t form, headline_at, filter, figures, body_at, simhash_at; /* offsets in a signature */
+    layout layout;
 } fingerprint_recipe;
 
 /* Headline and text of each item, valid UTF-8. */
@@ -883,30 +879,54 @@ typedef struct segment {
 
 enum { SEGMENT_BITS = 16 };
 
+/* Keys (items, columns) of the items of a batch, and for each the newest earlier item that has it: `link_items`. */
+typedef struct batch_keys {
+    const uint32_t *values;
+    int32_t *links;
+    const int64_t *dont_care_bits;
+    int64_t columns, max_hamming, bucket_limit;
+} batch_keys;
+
+/* What the index found for the items, as `index_find` writes it: rows are counted from `first_row`. */
+typedef struct found_words {
+    const int64_t *words;
+    int64_t count, first_row;
+} found_words;
+
+/* The rows of the index: where they are stored, the first one and the next one. Of each that is added, one more from
+ * `first_kept` on is evicted. */
+typedef struct stored_rows {
+    const segment *segments;
+    int64_t first, next, first_kept;
+} stored_rows;
+
+/* dedup.window.Arrivals: the first row of each of `count` steps, and the elapsed event times of the steps, ms; in front,
+ * that of earlier rows. An original that arrived more than `text_steps` ago is compared by its filters. */
+typedef struct arrivals {
+    const int64_t *rows, *times;
+    int64_t count, step_length, window, text_steps;
+} arrivals;
+
+/* What is deleted, `count` of at most `room`. */
+typedef struct deletions {
+    deletion *list;
+    int64_t count, room;
+} deletions;
+
 /* A batch that is judged: `_Batch` in decide.py. */
 typedef struct batch {
     const subject *subjects;
     outcome *outcomes;
     signatures items;
-    int64_t pending;
-    /* Candidates: of the batch, by the items' keys, and of the index. */
-    const uint32_t *keys;
-    int32_t *links;
-    const int64_t *dont_care_bits;
-    int64_t columns, max_hamming, bucket_limit;
-    const int64_t *words;
-    int64_t word_count, first_row;
-    const segment *segments;
-    int64_t first_stored, next_row, first_kept_row;
-    /* Arrivals of rows: the first row of each step, and its elapsed event time, ms. */
-    const int64_t *arrival_rows, *arrival_times;
-    int64_t arrival_count, step_length, window;
-    int64_t text_steps; /* an original that arrived more steps ago is compared by its filters: dedup/window.py */
-    deletion *deletions;
-    int64_t deletion_room, added, deleted;
+    batch_keys keys;
+    found_words found;
+    stored_rows rows;
+    arrivals arrivals;
+    deletions deletions;
     const uint64_t *preferred; /* sources */
     int64_t preferred_count;
-    struct judge *state; /* of the call before; NULL in the first one */
+    int64_t pending, added; /* items that come first; items that are remembered so far */
+    struct judge *state;    /* of the call before; NULL in the first one */
     bool forwards, drops;
 } batch;
 

@@ -51,7 +51,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     work->sentences.ends = arena_take(scratch, tokens + 1, sizeof *work->sentences.ends);
     work->sentences.is_sentence = arena_take(scratch, tokens + 1, 1);
     work->members = arena_take(scratch, units, sizeof *work->members);
-    work->minima = arena_take(scratch, recipe->body_bins, sizeof *work->minima);
+    work->minima = arena_take(scratch, 2 * recipe->layout.body_bytes, sizeof *work->minima);
     work->table = take_slots(scratch, units);
     work->narrow = arena_take(scratch, units, sizeof *work->narrow);
     if (work->out->has_sets) work->other = arena_take(scratch, units, sizeof *work->other);
@@ -95,23 +95,23 @@ static uint8_t form_of(const token_list *tokens, int64_t size) {
 static void add_headline(scratch_lists *work, int64_t row) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
-    uint8_t *signature = out->signatures + row * recipe->signature_bytes;
+    uint8_t *signature = out->signatures + row * recipe->layout.stride;
     int64_t size = find_headline_features(&work->tokens, work->tables->seed, work->table, work->features);
     uint16_t stored_size = (uint16_t)size;
     memcpy(signature + HEADLINE_SIZE_AT, &stored_size, sizeof stored_size);
     work->headline_size = size;
     work->digest = add_to_digest(work->tables->seed, &work->tokens);
-    if (recipe->is_simhash) return;
+    if (recipe->layout.simhash > 0) return;
     find_words(&work->tokens, work->tables->seed, work->words);
     work->headline_code_count =
         write_codes(&work->tokens, work->words, work->tables->seed, HEADLINE_CODES, work->headline_codes);
-    uint32_t *words = out->headline_words + row * recipe->headline_features;
-    uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
-    int64_t word_count = min_i64(size, recipe->headline_features);
+    uint32_t *words = out->headline_words + row * HEADLINE_FEATURES;
+    uint32_t *values = out->headline_numbers + row * MOST_HEADLINE_NUMBERS;
+    int64_t word_count = min_i64(size, HEADLINE_FEATURES);
     for (int64_t j = 0; j < word_count; j++) words[j] = narrowed(work->features[j]);
-    int64_t found = min_i64(find_numbers(&work->tokens, work->tables->seed, work->numbers), recipe->headline_numbers);
+    int64_t found = min_i64(find_numbers(&work->tokens, work->tables->seed, work->numbers), MOST_HEADLINE_NUMBERS);
     for (int64_t j = 0; j < found; j++) values[j] = work->numbers[j].value;
-    signature[recipe->form] = form_of(&work->tokens, size);
+    signature[recipe->layout.form] = form_of(&work->tokens, size);
     band_keys(work->features, size, &recipe->bands, work->narrow, out->keys + row * out->key_columns);
 }
 
@@ -120,7 +120,7 @@ static void add_simhash(scratch_lists *work, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     int64_t size = every_shingle(&work->units, recipe->widths, work->members);
     uint64_t bits = simhash(work->members, size);
-    memcpy(signature + recipe->simhash_at, &bits, sizeof bits);
+    memcpy(signature + recipe->layout.simhash, &bits, sizeof bits);
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
 }
@@ -129,7 +129,7 @@ static void add_simhash(scratch_lists *work, uint8_t *signature) {
 static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
-    uint8_t *filter = signature + recipe->filter, word_set[WORD_SET_BYTES] = {0};
+    uint8_t *filter = signature + recipe->layout.words, word_set[WORD_SET_BYTES] = {0};
     uint16_t *places = out->words + out->word_count;
     find_words(&work->tokens, work->tables->seed, work->words);
     const uint32_t *hashes = work->words;
@@ -146,28 +146,28 @@ static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     }
     /* Made in the first-level cache: its bits lie anywhere in 4 KB, and the rows of all items are not in the cache. */
     memcpy(out->word_sets + row * WORD_SET_BYTES, word_set, sizeof word_set);
-    const uint32_t *words = out->headline_words + row * recipe->headline_features;
-    for (int64_t j = 0; j < recipe->headline_features && words[j]; j++) set_bit(filter, bit_of_word(words[j]));
+    const uint32_t *words = out->headline_words + row * HEADLINE_FEATURES;
+    for (int64_t j = 0; j < HEADLINE_FEATURES && words[j]; j++) set_bit(filter, bit_of_word(words[j]));
     number *own = out->numbers + out->number_count;
     int64_t found = find_numbers(&work->tokens, work->tables->seed, own);
-    const uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
+    const uint32_t *values = out->headline_numbers + row * MOST_HEADLINE_NUMBERS;
     uint64_t figures = 0;
-    for (int64_t k = 0; k < found + recipe->headline_numbers; k++) {
+    for (int64_t k = 0; k < found + MOST_HEADLINE_NUMBERS; k++) {
         uint32_t hash = k < found ? own[k].value : values[k - found];
         if (!hash) break; /* no further one of the headline */
         set_bit(filter, bit_of_word(hash));
         set_bit(filter, second_bit(hash));
         figures |= bit_of_number(hash);
     }
-    memcpy(signature + recipe->figures, &figures, sizeof figures);
+    memcpy(signature + recipe->layout.figures, &figures, sizeof figures);
     for (int64_t k = 0; k < found; k++) own[k].token += (int32_t)out->word_count;
     out->lasts[2 * row + 1] = out->number_count + found;
     out->firsts[2 * row + 1] = out->number_count;
     out->number_count += found;
-    for (int64_t j = 0; j < min_i64(work->headline_size, recipe->headline_features); j++) {
+    for (int64_t j = 0; j < min_i64(work->headline_size, HEADLINE_FEATURES); j++) {
         uint64_t place = work->features[j] >> 49; /* the lowest bit: whether the text has it */
         uint16_t stored = (uint16_t)(2 * place + has_bit(word_set, (int64_t)place));
-        memcpy(signature + recipe->headline_at + 2 * j, &stored, sizeof stored);
+        memcpy(signature + recipe->layout.headline + 2 * j, &stored, sizeof stored);
     }
 }
 
@@ -206,7 +206,7 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     int64_t size = distinct(shingles, count, work->table, work->members);
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
-    sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
+    sketch(work->members, size, 2 * recipe->layout.body_bytes, work->minima, signature + recipe->layout.body);
     if (out->has_sets) {
         int64_t begin = out->body_bytes;
         out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, begin, most_set_bytes(size), 1);
@@ -245,7 +245,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     fingerprint_outputs *out = work->out;
     token_list *tokens = &work->tokens;
     int64_t row = batch->rows[k];
-    uint8_t *signature = out->signatures + row * recipe->signature_bytes;
+    uint8_t *signature = out->signatures + row * recipe->layout.stride;
     if (!tokenise(batch->texts[2 * k], batch->sizes[2 * k], work->tables, tokens)) return 1;
     add_headline(work, row);
     if (!tokenise(batch->texts[2 * k + 1], batch->sizes[2 * k + 1], work->tables, tokens)) return 1;
@@ -254,7 +254,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     memcpy(signature + DIGEST_AT, &digest, sizeof digest);
     if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);
     else work->units = (unit_list){tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
-    if (recipe->is_simhash) {
+    if (recipe->layout.simhash > 0) {
         add_simhash(work, signature);
         return 0;
     }

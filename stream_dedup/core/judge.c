@@ -136,19 +136,19 @@ static bool has_come(const judge *judge, const candidate *candidates, const simi
 
 /* The elapsed event time at which a candidate arrived, ms. */
 static int64_t arrival_of(const batch *batch, const candidate *one) {
-    if (one->item != NONE) return batch->subjects[one->item].step * batch->step_length;
-    int64_t step = batch->arrival_count; /* the last one that does not begin after the row, of some 66 */
-    while (step > 0 && batch->arrival_rows[step - 1] > one->row) step--;
-    return batch->arrival_times[step];
+    if (one->item != NONE) return batch->subjects[one->item].step * batch->arrivals.step_length;
+    int64_t step = batch->arrivals.count; /* the last one that does not begin after the row, of some 66 */
+    while (step > 0 && batch->arrivals.rows[step - 1] > one->row) step--;
+    return batch->arrivals.times[step];
 }
 
 /* Hours between an item and a candidate. If the effective times are more than a window apart, the item's stated time
  * counts; if that is too far, too, the time between the two arrivals. */
 static float hours_apart(const batch *batch, int64_t item, const candidate *one, const uint8_t *known) {
     const subject *subject = &batch->subjects[item];
-    int64_t gap = time_between(subject->time, time_of(known));
-    if (gap > batch->window) gap = time_between(subject->stated, time_of(known));
-    if (gap > batch->window) gap = min_i64(max_i64(subject->elapsed - arrival_of(batch, one), 0), batch->window);
+    int64_t gap = time_between(subject->time, time_of(known)), window = batch->arrivals.window;
+    if (gap > window) gap = time_between(subject->stated, time_of(known));
+    if (gap > window) gap = min_i64(max_i64(subject->elapsed - arrival_of(batch, one), 0), window);
     return (float)((double)gap / HOUR);
 }
 
@@ -159,8 +159,8 @@ static void compare(judge *judge, int64_t item, const candidate *candidates, int
     view own = view_at(&batch->items, item);
     for (int64_t k = 0; k < count; k++) {
         known[k] = view_of(batch, &candidates[k]);
-        int64_t age = batch->subjects[item].step - arrival_of(batch, &candidates[k]) / batch->step_length;
-        known[k].is_old = age > batch->text_steps;
+        int64_t age = batch->subjects[item].step - arrival_of(batch, &candidates[k]) / batch->arrivals.step_length;
+        known[k].is_old = age > batch->arrivals.text_steps;
         pairs[k].apart = hours_apart(batch, item, &candidates[k], known[k].signature);
     }
     measure(judge->room, pairs, judge->news, item - batch->pending, &own, known, count);
@@ -194,15 +194,17 @@ static void remember(judge *judge, int64_t item, const uint8_t *decided) {
         note_deletion(judge->search, version_of(subject->row_id, digest_of(decided)));
     if (is_another || finding == PREFERRED || (!batch->drops && (finding == VERSION || finding == REVISED))) {
         outcome->is_added = true;
-        outcome->row_number = batch->next_row + batch->added++;
+        outcome->row_number = batch->rows.next + batch->added++;
     }
     /* What recurs in reports under like headlines may be what they report, such as a warning. */
     outcome->is_counted = is_another && (finding == NEW || !(outcome->similar.headline >= LIKE_HEADLINES));
     if (outcome->is_counted && judge->news->asks_novelty) {
         const texts *texts = &judge->news->texts;
-        int64_t text = item - batch->pending, first = texts->firsts[2 * text], count = texts->lasts[2 * text] - first;
-        const passage *passages = texts->passages + first;
-        add_original(&judge->news->boilerplate, &passages->hash, sizeof *passages, count, subject->seen_at, judge->log);
+        int64_t text = item - batch->pending, first = texts->firsts[2 * text];
+        int64_t count = min_i64(texts->lasts[2 * text] - first, MOST_PASSAGES);
+        uint32_t hashes[MOST_PASSAGES];
+        for (int64_t p = 0; p < count; p++) hashes[p] = texts->passages[first + p].hash;
+        add_original(&judge->news->boilerplate, hashes, count, subject->seen_at, judge->log);
     }
 }
 

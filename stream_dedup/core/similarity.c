@@ -1,4 +1,4 @@
-/* Measure the similarities of a new item and known ones, from their signatures; see dedup/similarity.py.
+/* Measure the similarities of a new item and known ones, from their signatures; see similarity.h.
  *
  * MinHash bodies are compared by sketches or whole sets, SimHashes by their Hamming distance, headlines by their
  * smallest features. Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correction for b-bit
@@ -106,7 +106,7 @@ static headline headline_of(const uint8_t *signature, const layout *layout) {
     return one;
 }
 
-/* Compare two headlines: Jaccard, `swapped`, `grounded` and losses, see SIMILARITY. words: of the new text. The merge
+/* Compare two headlines: Jaccard, `swapped`, `grounded` and losses, see similarity.h. words: of the new text. The merge
  * stops where a list of the smallest hashes ends, which gives a bottom-k estimate (Broder 1997). */
 static void measure_headlines(similarity *pair, const headline *own, const headline *known, const uint8_t *words) {
     const int64_t end = UINT16_MAX; /* above all words without their lowest bit */

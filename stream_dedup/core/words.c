@@ -7,8 +7,8 @@
  * spaces is a pair of characters.
  *
  * Digits of any script are folded: 1,000 and 1.000 are one number, in any digits; so are the halves of a score (3:1,
- * 3-1) and the groups of a date. "Twelve" and "12th" are 12; a word with digits that is no number (L4471B) is its own. Dates and times are numbers, too: with them, the decision has a log loss of .2285,
- * without them .2310.
+ * 3-1) and the groups of a date. "Twelve" and "12th" are 12; a word with digits that is no number (L4471B) is its own.
+ * Dates and times are numbers, too: with them, the decision has a log loss of .2285, without them .2310.
  *
  * A word sets one bit of the filter; a number sets two, and one of 64 bits that are for numbers alone, so that it is
  * rarely found by chance: with two bits alone, .16 of the changed figures of headlines were. The comparison (novelty.c)

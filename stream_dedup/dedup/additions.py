@@ -32,9 +32,13 @@ class CoreTexts(Struct, name="texts"):
 class News(Struct, name="news"):
     """What is known of n new items and not stored.
 
-    words: (n, 4096) of `Fingerprints`; corrects: (n,) `corrections`; hamming: of the scheme; asks_novelty: novelty is
-    computed, from what follows; boilerplate: the table of recurring passages; starts: (n,) begins of the items'
-    windows, s.
+    words: (n, 4096) of `Fingerprints`.
+    corrects: (n,) `corrections`.
+    hamming: the largest distance of the scheme.
+    asks_novelty: novelty is computed, from what follows.
+    texts: what the items consist of.
+    boilerplate: the table of recurring passages.
+    starts: (n,) begins of the items' windows, s.
     """
 
     _fields_ = (
@@ -58,7 +62,7 @@ def news_of(
     corrects: NDArray[np.int8] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
 ) -> News:
-    """`News` of new items. The arguments are those of `compare`."""
+    """Return the `News` of new items. The arguments are those of `compare`."""
     n = len(new.signatures)
     marks = np.zeros(n, np.int8) if corrects is None else corrects
     news = News(count=n, words=new.words, corrects=marks, hamming=new.hamming)
@@ -81,9 +85,11 @@ MOST_NEW = record(
 )
 """What is new in a text of so many tokens.
 
-begin to end: the sentence with the most new words; or if fewer than half of them are new, those from `first` to `last`
-and some words around them. numbers: the tokens of the first new figures. is_headline_new: the original has a word of
-the headline nowhere."""
+begin, end: the sentence with the most new words; or, if fewer than half of them are new, these words and some around
+them.
+first, last: these words, if fewer than half are new.
+numbers: the tokens of the first new figures, `number_count` of them.
+is_headline_new: the original has a word of the headline nowhere."""
 
 
 def describe_additions(text: str, adds: np.void) -> str:
@@ -110,7 +116,7 @@ def _words_of(text: str, spans: NDArray[np.int64]) -> str:
 
 
 def _number_at(text: str, start: int, stop: int) -> str:
-    """The number that begins with this word, and may continue after a point, comma or colon."""
+    """Return the number that begins with this word, and may continue after a point, comma or colon."""
     while stop + 1 < len(text) and text[stop] in ".,:" and text[stop + 1].isdigit():
         stop += 1
         while stop < len(text) and text[stop].isdigit():

@@ -27,10 +27,15 @@ EMPTY, ITEM, TOMBSTONE = range(3)
 """Kinds of subjects. EMPTY: an item that has nothing to judge it by, or whose source is ignored."""
 
 FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
-"""Originals to forget. row_id: the hash of their id, or the name of one version of it (`candidates.versions_of`);
-before: how many additions of the delta come before."""
+"""Originals to forget.
+
+before: how many additions of the delta come before.
+row_id: the hash of their id, or the name of one version of it (`candidates.versions_of`)."""
 ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
-"""The arrival of an added row: the watermark and the elapsed event time (clocks.py), ms; 1 if its time is doubted."""
+"""The arrival of an added row.
+
+watermark, elapsed: the watermark and the elapsed event time (clocks.py), ms.
+doubted: 1 if its time is doubted, else 0."""
 
 
 def batches(values: Iterable[T], size_of: Callable[[T], int], most: int, most_bytes: int) -> Iterator[list[T]]:
@@ -55,11 +60,14 @@ def batches(values: Iterable[T], size_of: Callable[[T], int], most: int, most_by
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A fingerprinted batch.
+    """A fingerprinted batch. The decision uses nothing else, except the marks of corrections (corrections.py).
 
-    items: all, in order; subjects: the m items that are not a BadItem, with their fingerprints (`prints`), kinds, (m,)
-    int8, and the rules of their sources (source_rules.py); scheme: the id of the fingerprints' scheme. The decision
-    uses nothing else, except the marks of corrections (corrections.py).
+    items: all, in order.
+    subjects: the m items that are not a BadItem.
+    prints: their fingerprints.
+    kinds: (m,) int8, EMPTY, ITEM or TOMBSTONE.
+    rules: the rules of their sources (source_rules.py).
+    scheme: the id of the fingerprints' scheme.
     """
 
     items: Sequence[Item | Tombstone | BadItem]
@@ -80,7 +88,7 @@ def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprin
         item if isinstance(item, Item) else Item(item.id, "", "", "", item.time, item.partition, item.offset)
         for item in readable
     ]
-    prints, rules = fingerprint(subjects), rules_of.of(subjects)
+    prints, rules = fingerprint(subjects), rules_of.find(subjects)
     is_tombstone = np.array([isinstance(item, Tombstone) for item in readable], np.bool_)
     is_empty = prints.is_empty | np.array([rule == IGNORE for rule in rules], np.bool_)
     kinds = np.where(is_tombstone, TOMBSTONE, np.where(is_empty, EMPTY, ITEM)).astype(np.int8)
@@ -94,7 +102,7 @@ Name = tuple[str, str]
 
 
 def stories_of(names: Iterable[Name]) -> list[str]:
-    """The stories of rows, as a delta holds them.
+    """Return the stories of rows, as a delta holds them.
 
     >>> stories_of([("1", "1"), ("2", "1")]), stories_of([("1", "1")])
     (['', '1'], [])
@@ -107,14 +115,17 @@ def stories_of(names: Iterable[Name]) -> list[str]:
 class Delta:
     """The changes of a batch to the index: n rows to add and m ids to forget.
 
-    - signatures: (n,) of the scheme's `signature_dtype`; keys: (n, T) uint32; ids: n strings.
-    - forgotten: (m,) FORGOTTEN.
-    - bodies: n packed bodies for exact comparison, else empty.
-    - passages: uint32, hashes of the passages of the added originals; passage_counts: (n,) uint8, passages per row.
-      Both are empty if unknown.
-    - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items. Both may be empty.
-    - watermark, elapsed: after the batch, ms.
-    - stories: n ids of stories (`Verdict.story`), "" for a row's own id. Empty if all are "", or none is known.
+    signatures: (n,) of the scheme's `signature_dtype`.
+    keys: (n, T) uint32.
+    ids: n strings.
+    forgotten: (m,) FORGOTTEN.
+    watermark, elapsed: after the batch, ms.
+    bodies: n packed bodies for exact comparison, else empty.
+    passages: uint32, hashes of the passages of the added originals; empty if unknown.
+    passage_counts: (n,) uint8, passages per row; empty if unknown.
+    arrivals: (n,) ARRIVAL; may be empty.
+    clocks: CLOCK, the new states of the partitions that had items; may be empty.
+    stories: n ids of stories (`Verdict.story`), "" for a row's own id; empty if all are "", or none is known.
     """
 
     signatures: NDArray[np.void]
@@ -134,7 +145,7 @@ class Delta:
         return len(self.ids)
 
     def names(self) -> list[Name]:
-        """The names of the rows."""
+        """Return the names of the rows."""
         return [(name, story or name) for name, story in zip(self.ids, self.stories or repeat(""), strict=False)]
 
 
@@ -142,8 +153,9 @@ class Delta:
 class Batch:
     """The verdicts of a batch, in the order of its items, and the delta to apply.
 
-    odd: (n,) int8, `Odd`, what is unusual about the items' times; judged_at: for script.py, the state of the index
-    against which it judged the batch; scheme: the id of its fingerprint scheme.
+    odd: (n,) int8, `Odd`, what is unusual about the items' times.
+    judged_at: for script.py, the state of the index against which it judged the batch.
+    scheme: the id of its fingerprint scheme.
     """
 
     verdicts: list[Verdict]
@@ -153,15 +165,15 @@ class Batch:
     scheme: int = field(default=0, repr=False, compare=False)
 
     def odd_times(self) -> dict[str, int]:
-        """The number of items by kind of unusual time (`Odd`, in lower case)."""
+        """Return the number of items by kind of unusual time (`Odd`, in lower case)."""
         counts = np.bincount(self.odd, minlength=len(Odd)).tolist()
         return {kind.name.lower(): counts[kind] for kind in Odd if kind is not Odd.NOTHING}
 
     def source_rules(self) -> dict[str, int]:
-        """The number of verdicts that each rule for sources has changed."""
+        """Return the number of verdicts that each rule for sources has changed."""
         return count_rules(verdict.reason for verdict in self.verdicts)
 
     def counts(self) -> dict[Kind, int]:
-        """The number of verdicts of each kind."""
+        """Return the number of verdicts of each kind."""
         counts = Counter(verdict.kind for verdict in self.verdicts)
         return {kind: counts[kind] for kind in Kind}

@@ -43,7 +43,7 @@ class Log(Struct, name="changes"):
 
 
 def log_for(passages: int) -> Log:
-    """Room for the changes by this many passages."""
+    """Return room for the changes by this many passages."""
     return Log(list=np.empty(passages, CHANGE), count=0, room=passages)
 
 
@@ -74,7 +74,7 @@ class Boilerplate:
 
     @classmethod
     def for_passages(cls, count: int) -> "Boilerplate":
-        """A table for this many passages, of a corpus that is known: with 16 entries for each, hardly one is lost."""
+        """Return a table for this many passages of a known corpus: with 16 entries for each, it loses hardly one."""
         return cls((16 * count + 63).bit_length())
 
     @property
@@ -90,8 +90,12 @@ class Boilerplate:
     ) -> None:
         """Count the passages of n originals; each passage counts once per original. O(passages).
 
-        hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms. log: for `undo`. Raises
-        InputError if the counts are more than the hashes.
+        hashes: those of all originals, one original after the other.
+        counts: (n,) how many passages each original has.
+        times: (n,) when they count as seen, ms.
+        log: takes the changes for `undo`.
+
+        Raises InputError if the counts are more than the hashes.
         """
         hashes, sizes = np.ascontiguousarray(hashes), counts.astype(np.int64)
         call("add_originals", self.table, hashes, len(hashes), sizes, in_seconds(times), len(sizes), log)
@@ -102,6 +106,6 @@ class Boilerplate:
 
 
 def in_seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
-    """Times in s; at least 1, because 0 means no sighting."""
+    """Return times in s; at least 1, because 0 means no sighting."""
     seconds: NDArray[np.uint32] = np.clip(times // _MS_PER_SECOND, 1, 2**32 - 1).astype(np.uint32)
     return seconds

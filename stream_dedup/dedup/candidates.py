@@ -35,7 +35,7 @@ _AT_ONCE = 1 << 13
 
 
 def versions_of(signatures: NDArray[np.void]) -> NDArray[np.uint64]:
-    """The names of versions of an id, (n,): 64 bits, made of the hash of the id and the digest of the words.
+    """Return the names of versions of an id, (n,): 64 bits, made of the hash of the id and the digest of the words.
 
     The upper half is that of the id, so one key of the index finds both. A deletion of the id deletes all items with
     it, a deletion of a version those with its words.
@@ -45,8 +45,9 @@ def versions_of(signatures: NDArray[np.void]) -> NDArray[np.uint64]:
 
 
 def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
-    """The newest earlier item with the same key in the same table, (m, C) int32 for keys (m, C): item << ROW_SHIFT |
-    column, or -1. Raises InputError for 2^19 items or more.
+    """Return for each key the newest earlier item that has it in the same table, or -1.
+
+    For keys (m, C) these are (m, C) int32: item << ROW_SHIFT | column. Raises InputError for 2^19 items or more.
 
     >>> from stream_dedup.index.probe import nearness_of
     >>> links_of(np.array([[7, 1], [7, 2], [0, 2], [7, 0]], np.uint32), nearness_of([], [0, 1], 0)).tolist()
@@ -58,12 +59,12 @@ def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
 
 
 def bounds_of(words: NDArray[np.int64], items: int) -> NDArray[np.int64]:
-    """Where the words of each item begin in `index.hybrid.Found.words`, (items + 1,)."""
+    """Return where the words of each item begin in `index.hybrid.Found.words`, (items + 1,)."""
     return np.searchsorted(words, np.arange(items + 1) << ITEM_SHIFT)
 
 
 def named_rows(deletions: NDArray[np.void], index: HybridIndex, rows: RowStore) -> Iterator[NDArray[np.int64]]:
-    """The rows of the index that DELETIONs delete, in parts; `before` is a row number.
+    """Return the rows of the index that DELETIONs delete, in parts; `before` is a row number.
 
     All versions of an id share one key, so keys are looked up once, and rows compared with the last deletion of their
     name. O(d log d) for d deletions, and O(r log d) for r rows with one of their keys.
@@ -75,10 +76,10 @@ def named_rows(deletions: NDArray[np.void], index: HybridIndex, rows: RowStore) 
         keys = np.zeros((len(distinct[start : start + MAX_ITEMS]), len(index.nearness.table_of)), np.uint32)
         keys[:, -1] = distinct[start : start + MAX_ITEMS]
         _, found = index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_NO_LIMIT)
-        for at in range(0, len(found), _AT_ONCE):
-            part = found[at : at + _AT_ONCE]
+        for first in range(0, len(found), _AT_ONCE):
+            part = found[first : first + _AT_ONCE]
             known, is_meant = rows.take(part), np.zeros(len(part), np.bool_)
-            for own in (known["row_id"], versions_of(known)):
-                place = np.searchsorted(names, own, side="right") - 1  # the last deletion of the name, if there is any
-                is_meant |= (place >= 0) & (names[place] == own) & (part < before[place])
+            for name in (known["row_id"], versions_of(known)):
+                place = np.searchsorted(names, name, side="right") - 1  # the last deletion of the name, if there is any
+                is_meant |= (place >= 0) & (names[place] == name) & (part < before[place])
             yield part[is_meant]

@@ -35,24 +35,24 @@ _RING_SIZE = 9
 CLOCK = record(
     "partition_clock", [("partition", "<i4"), ("weight", "<i4"), ("count", "<i8"), ("times", "<i8", (_RING_SIZE,))]
 )
-"""State of a partition. weight: the number of the task's recent items that came from it, as of item `count` of the
-task; times: its last stated times, oldest first."""
+"""The state of a partition.
+
+partition: its number.
+weight: how many of the task's recent items came from it, as of item `count` of the task.
+times: its last stated times, the oldest first."""
 
 
 class Odd(IntEnum):
-    """What is unusual about an item's stated time.
+    """What is unusual about an item's stated time. All but LATE are doubted: the level of the partition replaces them.
 
-    MISSING: there is none; FUTURE: it is later than `latest`, which the caller derives from the wall clock; ALONE: it
-    is more than a window from the level of its steady partition; LATE: it is trusted, but more than a window behind the
-    watermark. All but LATE are doubted: the level of the partition replaces them. `odd_times` of worker/judge.py
-    counts and logs them, and adds a kind of its own.
+    `odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
     """
 
     NOTHING = 0
-    MISSING = 1
-    FUTURE = 2
-    ALONE = 3
-    LATE = 4
+    MISSING = 1  # there is none
+    FUTURE = 2  # it is later than `latest`, which the caller derives from the wall clock
+    ALONE = 3  # it is more than a window from the level of its steady partition
+    LATE = 4  # it is trusted, but more than a window behind the watermark
 
 
 class _Reading(Struct, name="clock_reading"):
@@ -65,8 +65,11 @@ class _Reading(Struct, name="clock_reading"):
 class BatchTimes(NamedTuple):
     """Times of m items, (m,) each, ms.
 
-    times: effective times; stated: times that the items state, or `times` where there is none or one in the future;
-    odd: `Odd`; watermarks, elapsed: after each item. clocks: CLOCK, the new states of the partitions that had items.
+    times: effective times.
+    stated: the times that the items state; `times` where there is none, or one in the future.
+    odd: `Odd`.
+    watermarks, elapsed: the watermark and the elapsed event time after each item.
+    clocks: CLOCK, the new states of the partitions that had items.
     """
 
     times: NDArray[np.int64]
@@ -105,10 +108,11 @@ class Clocks:
     def read(self, times: NDArray[np.int64], partitions: NDArray[np.integer], latest: int = FAR_FUTURE) -> BatchTimes:
         """Return the `BatchTimes` of the next items, (m,) each; change nothing. A negative time means none."""
         known = self.states["partition"]
-        clocks = np.zeros(len(every := np.union1d(known, partitions)), CLOCK)
-        clocks["times"], clocks["partition"] = START, every
-        clocks[np.searchsorted(every, known)] = self.states
-        times, slots = np.ascontiguousarray(times), np.searchsorted(every, partitions)
+        numbers = np.union1d(known, partitions)
+        clocks = np.zeros(len(numbers), CLOCK)
+        clocks["times"], clocks["partition"] = START, numbers
+        clocks[np.searchsorted(numbers, known)] = self.states
+        times, slots = np.ascontiguousarray(times), np.searchsorted(numbers, partitions)
         effective, watermarks, elapsed = np.empty((3, len(times)), np.int64)
         odd = np.empty(len(times), np.int8)
         limits = {"latest": latest, "window": self._window, "watermark": self.watermark, "total": self.elapsed}
@@ -127,7 +131,7 @@ class Clocks:
 
 
 def newest_clocks(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """The last of the states of each partition, by partition."""
+    """Return the last of the states of each partition, by partition."""
     newest_first = np.concatenate(parts)[::-1]
     return newest_first[np.unique(newest_first["partition"], return_index=True)[1]]
 

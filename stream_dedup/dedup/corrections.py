@@ -27,7 +27,7 @@ _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f]+")  # Latin, Gr
 
 
 def _folded(text: str) -> str:
-    """A text in lower case, without accents and full-width forms: "ΔΙΟΡΘΩΣΗ" has no accent, "Διόρθωση" has one.
+    """Return a text in lower case, without accents and full-width forms: "ΔΙΟΡΘΩΣΗ" has no accent, "Διόρθωση" has one.
 
     >>> _folded("Đính chính："), _folded("ΔΙΌΡΘΩΣΗ")
     ('dinh chinh:', 'διορθωση')
@@ -39,17 +39,18 @@ def _folded(text: str) -> str:
 
 
 def _table() -> dict[str, list[str]]:
-    """The expressions of each kind, the longest first."""
+    """Return the expressions of each kind, the longest first."""
     found: dict[str, set[str]] = defaultdict(set)
     for line in _TABLE.read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             kind, _, alternatives = line.partition(" ")[2].partition(": ")
-            found[kind].update(_expression(each) for one in alternatives.split(", ") for each in _by_first_word(one))
-    return {kind: sorted(all_of, key=len, reverse=True) for kind, all_of in found.items()}
+            for alternative in alternatives.split(", "):
+                found[kind].update(map(_expression, _by_first_word(alternative)))
+    return {kind: sorted(expressions, key=len, reverse=True) for kind, expressions in found.items()}
 
 
 def _by_first_word(alternative: str) -> list[str]:
-    """An expression for each of the words that it may begin with."""
+    """Return an expression for each of the words that it may begin with."""
     lead = _LEAD.match(alternative)
     return [word + alternative[lead.end() :] for word in lead[1].split("|")] if lead else [alternative]
 
@@ -59,16 +60,16 @@ def _expression(alternative: str) -> str:
 
 
 def _any(alternatives: Iterable[str]) -> str:
-    """One expression for many, by their first letter: a search tries a tenth of them."""
+    """Join expressions into one, by their first letter: a search tries a tenth of them."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for one in alternatives:
-        has_letter = one[0].isalpha() and one[1:2] != "?"
-        groups[one[0] if has_letter else ""].append(one[has_letter:])
-    return "(?:" + "|".join(f"{letter}(?:{'|'.join(rest)})" for letter, rest in groups.items()) + ")"
+    for expression in alternatives:
+        has_letter = expression[0].isalpha() and expression[1:2] != "?"
+        groups[expression[0] if has_letter else ""].append(expression[has_letter:])
+    return "(?:" + "|".join(f"{letter}(?:{'|'.join(ends)})" for letter, ends in groups.items()) + ")"
 
 
-_OF = _table()
-_MARK = _any(_OF["mark"])
+_KINDS = _table()
+_MARK = _any(_KINDS["mark"])
 _OPEN, _CLOSE = r"(\[<{【〔〈《『「〖", r")\]>}】〕〉》』」〗"
 # "Correction 27 November:", "Correction (Nov. 5):"
 _DATED = r"(?:\W[^\n:]{0,25}\d[^\n:]{0,12})?(?:\s?[:—–|፦៖]|\s-\s)"
@@ -79,16 +80,17 @@ _MARKED = re.compile(
     rf"[-–—:|{_OPEN}](?:(?<=[\d\s].)|(?<=[—:|{_OPEN}])|(?<=\Arpt.))\s?{_MARK}"
     rf"(?:(?:\s\d+)?\s?[-–—:|]|\s?[{_CLOSE}]|\W{{0,2}}\Z)"
 )
-_VERSION = re.compile(rf"\W{{0,2}}{_any(_OF['version'])}(?:\s\d+)?\s?[-–—:|]")
+_VERSION = re.compile(rf"\W{{0,2}}{_any(_KINDS['version'])}(?:\s\d+)?\s?[-–—:|]")
 # A note begins a line or a sentence: "Correction: ...", "(Corrects ...". In scripts of South-East Asia, which have no
 # full stop, a space ends a sentence.
-_REMARK = rf"\W{{0,6}}+(?:(?<=[{_OPEN}])(?P<open>))?{_any(_OF['mark'] + _OF['remark'])}(?:{_DATED}|(?(open)\b|(?!)))"
+_BEGIN = _any(_KINDS["mark"] + _KINDS["remark"])
+_REMARK = rf"\W{{0,6}}+(?:(?<=[{_OPEN}])(?P<open>))?{_BEGIN}(?:{_DATED}|(?(open)\b|(?!)))"
 _NOTE = re.compile(rf"[\n.!?։۔।॥።။៕。]{_REMARK}")
 _WITHOUT_STOP = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _NOTE_BEHIND_SPACE = re.compile(rf"(?<={_WITHOUT_STOP.pattern})\s{_REMARK}")
 # To look for one of these letters costs a tenth of trying the alternatives.
-_FIRST = "".join(sorted({one[0] for one in _OF["note"]}))
-_PHRASE = re.compile(rf"(?<![a-z0-9_])(?=[{_FIRST}]){_any(_OF['note'])}")  # not within a word of ASCII
+_FIRST = "".join(sorted({expression[0] for expression in _KINDS["note"]}))
+_PHRASE = re.compile(rf"(?<![a-z0-9_])(?=[{_FIRST}]){_any(_KINDS['note'])}")  # not within a word of ASCII
 _EDGE = 300  # characters at both ends of a text in which a note is looked for
 
 
@@ -97,9 +99,9 @@ IN_HEADLINE, IN_TEXT, NEW_VERSION = 1, 2, 3
 
 
 def corrections(items: Sequence[Item], hints: NDArray[np.bool_] | None = None) -> NDArray[np.int8]:
-    """(n,) int8, where each item says that it corrects an earlier one, or 0. O(characters of headlines).
+    """Return where each item says that it corrects an earlier one, or 0: (n,) int8. O(characters of headlines).
 
-    hints: of `Fingerprints`, which items may have a note; None: all.
+    hints: which items may have a note, see `Fingerprints`; None: all.
 
     Of 96,000 news of the web in eight languages and 20,000 of an agency, 186 and 77 say so. Most are corrections, the
     others editors' notes of another kind; a copy of either is held back, because the known item has the note, too.
@@ -118,6 +120,7 @@ def corrections(items: Sequence[Item], hints: NDArray[np.bool_] | None = None) -
 
 
 def _where(item: Item, may_have_note: bool) -> int:
+    """Return where the item says that it is a correction, or 0."""
     headline, text = _folded(item.title), item.text
     if _MARKED_FIRST.match(headline) or _MARKED.search(headline):
         return IN_HEADLINE
@@ -127,7 +130,7 @@ def _where(item: Item, may_have_note: bool) -> int:
 
 
 def _has_note(edges: str) -> bool:
-    """edges: folded; a line break stands before each of them."""
+    """Return whether the folded edges of a text, each behind a line break, have a note."""
     if _NOTE.search(edges) or _PHRASE.search(edges):
         return True
     return _WITHOUT_STOP.search(edges) is not None and _NOTE_BEHIND_SPACE.search(edges) is not None

@@ -36,7 +36,7 @@ from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import Thresholds
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
 from stream_dedup.dedup.source_rules import PREFER
-from stream_dedup.dedup.window import Arrivals, Scope, scope_of, sightings
+from stream_dedup.dedup.window import Arrivals, CoreArrivals, Scope, scope_of, sightings
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import ANY_TIME
@@ -55,9 +55,15 @@ SUBJECT = core.record(
 )
 """An item to judge, or a pending item, of which only row_id, version, step and index_time are known.
 
-version: see `candidates.versions_of`; time: effective, and stated: see `BatchTimes`, ms; elapsed: at the arrival; step,
-index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.hybrid.Found.words`); seen_at: when
-the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE; is_preferred: by a rule for sources."""
+row_id: the hash of its id.
+version: see `candidates.versions_of`.
+time, stated: effective and stated time, see `BatchTimes`, ms.
+elapsed: event time at the arrival, ms.
+step, index_time, window: see `Scope`.
+first_word, last_word: what a lookup found, see `index.hybrid.Found.words`.
+seen_at: when its passages count as seen, s.
+kind: EMPTY, ITEM or TOMBSTONE.
+is_preferred: a rule for sources prefers it."""
 OUTCOME = core.record(
     "outcome",
     [
@@ -68,23 +74,53 @@ OUTCOME = core.record(
 )
 """What became of an item.
 
-row: of the candidate that decided (row -1-i: item i), if the finding is SAME_ID or later; row_number: the item's own in
-the index, if `is_added`; is_counted: its passages count, see boilerplate.py; similar: of that pair; adds: of an update;
-logit: of novelty, NaN if unknown or not computed; candidates: their number."""
+row: the candidate that decided (row -1-i: item i), if the finding is SAME_ID or later.
+row_number: its own row in the index, if `is_added`.
+similar: the similarities of this pair.
+adds: what an update adds.
+logit: the log-odds of novelty; NaN if unknown or not computed.
+candidates: their number.
+finding: SKIPPED to DIFFERENT.
+is_added: it is remembered.
+is_counted: its passages count, see boilerplate.py."""
 DELETION = core.record("deletion", [("before", "<i8"), ("name", "<u8")])
-"""Originals to forget. before: the deletion comes before this addition; name: an id or a version."""
+"""Originals to forget.
+
+before: the deletion comes before this addition.
+name: an id or a version."""
+
+
+class _Keys(core.Struct, name="batch_keys"):
+    """The keys of the items, (m, C), and their links (`links_of`); which keys match, and how many items one gives."""
+
+    _fields_ = (*fields(POINTER, "values links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit"))
+
+
+class _FoundWords(core.Struct, name="found_words"):
+    """What the index found: `index.hybrid.Found`."""
+
+    _fields_ = (("words", POINTER), *fields(INT64, "count first_row"))
+
+
+class _StoredRows(core.Struct, name="stored_rows"):
+    """The rows of the index: where they are, the first, the next, and the first one that is not evicted."""
+
+    _fields_ = (("segments", POINTER), *fields(INT64, "first next first_kept"))
+
+
+class _Deletions(core.Struct, name="deletions"):
+    """DELETIONs, `count` of at most `room`."""
+
+    _fields_ = (("list", POINTER), *fields(INT64, "count room"))
 
 
 class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
-        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("pending", INT64)),
-        *(*fields(POINTER, "keys links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit")),
-        *(("words", POINTER), *fields(INT64, "word_count first_row"), ("segments", POINTER)),
-        *(*fields(INT64, "first_stored next_row first_kept_row"), *fields(POINTER, "arrival_rows arrival_times")),
-        *(*fields(INT64, "arrival_count step_length window text_steps"), ("deletions", POINTER)),
-        *(*fields(INT64, "deletion_room added deleted"), ("preferred", POINTER), ("preferred_count", INT64)),
+        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("keys", _Keys), ("found", _FoundWords)),
+        *(("rows", _StoredRows), ("arrivals", CoreArrivals), ("deletions", _Deletions)),
+        *(("preferred", POINTER), *fields(INT64, "preferred_count pending added")),
         ("state", POINTER),
         *fields(BOOL, "forwards drops"),
     )
@@ -92,7 +128,10 @@ class _Batch(core.Struct, name="batch"):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a Deduplicator remembers; earlier: of batches that are judged, but not yet final, the oldest first."""
+    """What a Deduplicator remembers.
+
+    earlier: the deltas of batches that are judged, but not yet final, the oldest first.
+    """
 
     index: HybridIndex
     rows: RowStore
@@ -104,9 +143,11 @@ class Memory:
 class Decided(NamedTuple):
     """A batch of n items that is judged.
 
-    outcomes: (n,) OUTCOME, in whose rows items are counted from the first of the earlier batches; signatures: (n,) with
-    effective times; originals: (c,) signatures of the candidates that decided; deletions: DELETION; has_novelty:
-    novelty is computed.
+    outcomes: (n,) OUTCOME, in whose rows items are counted from the first of the earlier batches.
+    signatures: (n,) with effective times.
+    originals: (c,) signatures of the candidates that decided.
+    deletions: DELETION.
+    has_novelty: novelty is computed.
     """
 
     outcomes: NDArray[np.void]
@@ -125,15 +166,17 @@ def decide(
     rule: Thresholds,
     preferred: NDArray[np.uint64],
 ) -> Decided:
-    """Judge a batch; the memory is as before when this returns. max_originals: that the index holds; rule: of the
-    settings; preferred: see `SourceRules.preferred`.
+    """Judge a batch; the memory is as before when this returns.
+
+    max_originals: how many the index holds.
+    rule: that of the settings.
+    preferred: see `SourceRules.preferred`.
 
     O(candidates), and a lookup for each item some of whose candidates this batch deletes. Each deleted row of the index
     is looked up once a batch; a step of the core follows for each deletion, and for each version of an id.
     """
     index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
-    prints, updates = prepared.prints, settings.policy.updates
-    pending = sum(map(len, earlier))
+    prints, pending = prepared.prints, sum(map(len, earlier))
     signatures = np.empty(pending + len(prints.signatures), prints.signatures.dtype)
     parts = [delta.signatures for delta in earlier]
     as_bytes(signatures)[:] = np.concatenate([as_bytes(part) for part in (*parts, prints.signatures)])
@@ -148,20 +191,34 @@ def decide(
     is_compared = (bounds[1:] > bounds[:-1]) | (links[pending:] >= 0).any(axis=1)
     outcomes, deletions = np.zeros(len(subjects), OUTCOME), _deletions(earlier, len(subjects))
     outcomes["row_number"][:pending], outcomes["is_added"][:pending] = rows.next_row + np.arange(pending), True
-    arrival_rows, arrival_times = arrivals.table()
     deleted = sum(len(delta.forgotten) for delta in earlier)
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
+    near = index.nearness
     batch = _Batch(
-        subjects=subjects, outcomes=outcomes, items=signatures_of(signatures, bodies), pending=pending,
-        keys=keys, links=links, dont_care_bits=index.nearness.dont_care_bits, columns=keys.shape[1],
-        max_hamming=index.nearness.max_hamming, bucket_limit=index.bucket_limit,
-        words=words, word_count=len(words), first_row=found.first, segments=rows.segments(),
-        first_stored=rows.first_row, next_row=rows.next_row, first_kept_row=rows.next_row - max_originals,
-        arrival_rows=arrival_rows, arrival_times=arrival_times, arrival_count=len(arrival_rows),
-        step_length=arrivals.step, window=arrivals.window, text_steps=arrivals.text_steps,
-        deletions=deletions, deletion_room=len(deletions), added=pending, deleted=deleted,
-        preferred=preferred, preferred_count=len(preferred), forwards=updates == "forward", drops=updates == "drop",
-    )  # fmt: skip
+        subjects=subjects,
+        outcomes=outcomes,
+        items=signatures_of(signatures, bodies),
+        keys=_Keys(
+            values=keys,
+            links=links,
+            dont_care_bits=near.dont_care_bits,
+            columns=keys.shape[1],
+            max_hamming=near.max_hamming,
+            bucket_limit=index.bucket_limit,
+        ),
+        found=_FoundWords(words=words, count=len(words), first_row=found.first),
+        rows=_StoredRows(
+            segments=rows.segments(), first=rows.first_row, next=rows.next_row, first_kept=rows.next_row - max_originals
+        ),
+        arrivals=arrivals.packed(),
+        deletions=_Deletions(list=deletions, count=deleted, room=len(deletions)),
+        preferred=preferred,
+        preferred_count=len(preferred),
+        pending=pending,
+        added=pending,
+        forwards=settings.policy.updates == "forward",
+        drops=settings.policy.updates == "drop",
+    )
     news = news_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), pending
@@ -173,26 +230,27 @@ def decide(
             # Of what the index gave for this item, this batch has deleted something. Without that, no key gives more.
             if not noted:
                 hidden = np.zeros(rows.next_row - found.first, np.uint8)
-            latest = deletions[noted : batch.deleted].copy()
+            latest = deletions[noted : batch.deletions.count].copy()
             latest["before"] = rows.next_row  # all rows of the index came before
             for gone in named_rows(latest, index, rows):
                 hidden[gone - found.first] = 1
-            noted, j = batch.deleted, item - pending
-            more = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).words
+            noted, j = batch.deletions.count, item - pending
+            visible = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).words
             first = int(subjects["first_word"][item])
-            words[first : first + len(more)], subjects["last_word"][item] = more, first + len(more)
+            last = subjects["last_word"][item] = first + len(visible)
+            words[first:last] = visible
     finally:
         memory.boilerplate.undo(log)
     deletions["before"] -= pending
-    judged = outcomes[pending:]
+    judged, new_deletions = outcomes[pending:], deletions[deleted : batch.deletions.count]
     originals = _originals(judged, signatures, rows)
-    return Decided(judged, signatures[pending:], originals, deletions[deleted : batch.deleted], bool(news.asks_novelty))
+    return Decided(judged, signatures[pending:], originals, new_deletions, bool(news.asks_novelty))
 
 
 def _subjects(
     prepared: Prepared, times: BatchTimes, scope: Scope, signatures: NDArray[np.void], memory: Memory
 ) -> NDArray[np.void]:
-    """The SUBJECT records, (m,), but for what the index finds; the items of earlier batches come first."""
+    """Return the SUBJECT records, (m,), but for what the index finds; the items of earlier batches come first."""
     arrivals, earlier = memory.arrivals, memory.earlier
     subjects = np.zeros(len(signatures), SUBJECT)
     subjects["row_id"], subjects["version"] = signatures["row_id"], versions_of(signatures)
@@ -208,17 +266,18 @@ def _subjects(
 
 
 def _deletions(earlier: Sequence[Delta], items: int) -> NDArray[np.void]:
-    """The deletions of earlier batches, and room for one of each item."""
-    deletions, at, first = np.zeros(items + sum(len(delta.forgotten) for delta in earlier), DELETION), 0, 0
+    """Return the deletions of earlier batches, and room for one of each item."""
+    deletions = np.zeros(items + sum(len(delta.forgotten) for delta in earlier), DELETION)
+    start = added = 0
     for delta in earlier:
-        those = deletions[at : at + len(delta.forgotten)]
-        those["before"], those["name"] = delta.forgotten["before"] + np.int64(first), delta.forgotten["row_id"]
-        at, first = at + len(those), first + len(delta)
+        part = deletions[start : start + len(delta.forgotten)]
+        part["before"], part["name"] = delta.forgotten["before"] + np.int64(added), delta.forgotten["row_id"]
+        start, added = start + len(part), added + len(delta)
     return deletions
 
 
 def _marked(prepared: Prepared, is_compared: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """(n,) `corrections` of the items that are compared with another: one in five."""
+    """Return the `corrections` of items, (n,), 0 for those that are compared with no other: four in five."""
     marked, hints = np.zeros(len(prepared.subjects), np.int8), prepared.prints.hints
     compared = np.flatnonzero(is_compared)
     items = [prepared.subjects[j] for j in compared.tolist()]
@@ -227,7 +286,7 @@ def _marked(prepared: Prepared, is_compared: NDArray[np.bool_]) -> NDArray[np.in
 
 
 def _originals(outcomes: NDArray[np.void], items: NDArray[np.void], rows: RowStore) -> NDArray[np.void]:
-    """The signatures of the candidates that decided. items: of the earlier batches and this one."""
+    """Return the signatures of the candidates that decided. items: those of the earlier batches and of this one."""
     decided = outcomes["row"][outcomes["finding"] > NEW]
     originals, of_index = np.empty(len(decided), items.dtype), np.flatnonzero(decided >= 0)
     as_bytes(originals)[decided < 0] = as_bytes(items)[-1 - decided[decided < 0]]

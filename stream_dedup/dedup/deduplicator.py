@@ -120,11 +120,11 @@ class Deduplicator:
         return self._clocks.elapsed
 
     def may_hold(self, newest: float, elapsed: int) -> bool:
-        """Whether rows that arrived by `elapsed`, with times of at most `newest`, may still count; both ms."""
+        """Return whether rows that arrived by `elapsed`, with times of at most `newest`, may still count; both ms."""
         return may_be_held(newest, elapsed, self._clocks.watermark, self._clocks.elapsed, self._arrivals)
 
     def __len__(self) -> int:
-        """Rows in memory and pending, with those that have expired since the last clean-up."""
+        """Count the rows in memory and pending, with those that have expired since the last clean-up."""
         return len(self.rows) + sum(map(len, tuple(self._pending)))  # a copy, since the owner may change it meanwhile
 
     def __enter__(self) -> Self:
@@ -349,9 +349,9 @@ class Deduplicator:
 def _delta_of(
     ready: Prepared, decided: Decided, verdicts: Sequence[Verdict | None], times: BatchTimes, clocks: Clocks
 ) -> Delta:
-    """Collect the changes of a batch to the index. verdicts: of its subjects; clocks: as they were before it."""
+    """Collect the changes of a batch to the index. verdicts: those of its subjects; clocks: as they were before it."""
     added, prints = np.flatnonzero(decided.outcomes["is_added"]), ready.prints
-    names = [(one.id, one.story) for j in added.tolist() if (one := verdicts[j])]
+    names = [(verdict.id, verdict.story) for j in added.tolist() if (verdict := verdicts[j])]
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]

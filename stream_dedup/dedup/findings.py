@@ -112,7 +112,7 @@ def verdicts_of(
 
 
 def _verdict_parts(decided: Decided) -> Iterator[Any]:
-    """For each item that a candidate decided: row, time, partition and offset of the candidate; stage and evidence.
+    """Yield for each item that a candidate decided its row, time, partition and offset, the stage and the evidence.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """

@@ -103,7 +103,7 @@ class _Words:
 
 
 def word_spans(text: str) -> NDArray[np.int64]:
-    """The start and end of each word, or character in scripts without spaces, split as for the fingerprint: (n, 2).
+    """Return start and end of each word, or character in scripts without spaces, split as for the fingerprint: (n, 2).
 
     >>> text = "Don't, 新闻!"
     >>> [text[i:j] for i, j in word_spans(text)]
@@ -116,7 +116,7 @@ def word_spans(text: str) -> NDArray[np.int64]:
 
 
 def word_key(word: str) -> str:
-    """The normalised form of a word, for comparison.
+    """Return the normalised form of a word, for comparison.
 
     >>> word_key("Don’t"), word_key("ＡＢＣ")
     ('dont', 'abc')
@@ -144,15 +144,15 @@ _Block: TypeAlias = tuple[bool, int, int, int, int]
 
 
 def _blocks(a: _Words, b: _Words) -> list[_Block]:
-    """The blocks of two texts, alternately common and different."""
+    """Return the blocks of two texts, alternately common and different."""
     merged: list[_Block] = []
     from rapidfuzz.distance import Indel
 
     for code in Indel.opcodes(a.keys, b.keys):
         _add(merged, (code.tag == "equal", code.src_start, code.src_end, code.dest_start, code.dest_end))
     blocks = merged[:1]
-    for (is_common, i, j, k, m), after in pairwise(merged[1:]):
-        is_short = j - i < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(after) + 1)
+    for (is_common, i, j, k, m), following in pairwise(merged[1:]):
+        is_short = j - i < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(following) + 1)
         _add(blocks, (is_common and not is_short, i, j, k, m))
     for block in merged[1:][-1:]:
         _add(blocks, block)

@@ -38,7 +38,7 @@ SAME_ARTICLE = 0.0
 
 
 def logit(share: float) -> float:
-    """The log-odds of a probability; infinite at 0 and 1."""
+    """Return the log-odds of a probability; infinite at 0 and 1."""
     return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
 
 
@@ -86,7 +86,7 @@ class Thresholds(Struct, name="thresholds"):
 
 
 def thresholds(decision: DecisionSettings, *, has_words: bool) -> Thresholds:
-    """The `Thresholds` of settings. has_words: fingerprints have the words that novelty needs, as those of MinHash."""
+    """Return the `Thresholds` of settings. has_words: fingerprints have the words that novelty needs, as MinHash."""
     return Thresholds(
         novelty=core_trees(novelty_trees(), len(NOVELTY)),
         kinship=core_trees(kinship_trees(), len(KINSHIP)),
@@ -99,13 +99,13 @@ def thresholds(decision: DecisionSettings, *, has_words: bool) -> Thresholds:
 
 @cache
 def novelty_trees() -> Trees:
-    """The trees of novelty; read once, 2 ms."""
+    """Return the trees of novelty; read once, 2 ms."""
     return read_trees(TABLE, list(NOVELTY))
 
 
 @cache
 def kinship_trees() -> Trees:
-    """The trees of kinship; read once, 1 ms."""
+    """Return the trees of kinship; read once, 1 ms."""
     return read_trees(KINSHIP_TABLE, list(KINSHIP))
 
 
@@ -113,14 +113,14 @@ _VIEWS = Stage.BODY, Stage.HEADLINE, Stage.PROSE
 
 
 def strongest(pairs: NDArray[np.void]) -> list[Stage]:
-    """The most similar view of each pair, for people; PROSE if no view is similar."""
+    """Return the most similar view of each pair, for people; PROSE if no view is similar."""
     views = np.empty(len(pairs), np.uint8)
     call("strongest_views", np.ascontiguousarray(pairs), len(pairs), views)
     return [_VIEWS[view] for view in views.tolist()]
 
 
 def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """The probability, 0..1, of log-odds, in their dtype.
+    """Return the probability, 0..1, of log-odds, in their dtype.
 
     numpy's exp of a float32 differs in the last bit between processors; that of a float64 is exact enough for both.
     """
@@ -140,8 +140,11 @@ JUDGED = record(
 )
 """What the rule says of a pair alone.
 
-logit, kinship: log-odds of something new, and of the same article; NaN if not computed. is_repeat: the same words, held
-back before any model is used; is_same: the same article; is_held: the new item is held back."""
+logit: the log-odds of something new; NaN if not computed.
+kinship: the log-odds of the same article; NaN if not computed.
+is_repeat: the same words, held back before any model is used.
+is_same: the same article.
+is_held: the new item is held back."""
 
 
 def judge_pairs(pairs: NDArray[np.void], rule: Thresholds) -> "np.recarray[Any, Any]":
@@ -151,15 +154,15 @@ def judge_pairs(pairs: NDArray[np.void], rule: Thresholds) -> "np.recarray[Any, 
     return judged
 
 
-def columns(pairs: NDArray[np.void], of: str = "novelty") -> NDArray[np.float32]:
-    """The features of pairs, (n, features), of `NOVELTY`, `KINSHIP` or `FIXED` ("fixed": 1 where one holds, else 0)."""
-    values, number = np.empty((len(pairs), len(_FEATURES[of])), np.float32), list(_FEATURES).index(of)
+def columns(pairs: NDArray[np.void], kind: str = "novelty") -> NDArray[np.float32]:
+    """Return the features of pairs, (n, features). kind: "novelty", "kinship", or "fixed" (1 where it holds)."""
+    values, number = np.empty((len(pairs), len(_FEATURES[kind])), np.float32), list(_FEATURES).index(kind)
     call("feature_columns", np.ascontiguousarray(pairs), len(pairs), number, values)
     return values
 
 
 def contributions(pairs: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
-    """What each feature adds to the novelty (or kinship) of pair p, log-odds; a positive number speaks for yes."""
+    """Return what each feature adds to the log-odds of novelty, or kinship, of pair p; more than 0 speaks for yes."""
     pair = pairs[p : p + 1]
     names, trees = (KINSHIP, kinship_trees()) if of_kinship else (NOVELTY, novelty_trees())
     _, adds = parts_of(trees, columns(pair, "kinship" if of_kinship else "novelty")[0])

@@ -12,9 +12,7 @@ Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correc
 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +21,12 @@ from stream_dedup.core import INT64, POINTER, Struct, arena, call, declared, rec
 from stream_dedup.dedup.additions import news_of
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.kernel import SignatureLayout, layout_of
 from stream_dedup.fingerprint.packed_sets import join
 
 _TYPES = {"float": "<f4", "uint32_t": "<u4", "bool": "?"}
 SIMILARITY = record("similarity", [(name, _TYPES[kind]) for kind, name in declared("similarity_fields")])
 """Similarities of a new and a known item. core/similarity.h says what each field means, and when it is NaN."""
-
-
-_FIELDS = "simhash", "form", "headline", "words", "figures", "body"
-
-
-class Layout(Struct, name="layout"):
-    """Where the fields of a signature begin, -1 for a field that its family lacks, and the sizes of some."""
-
-    _fields_ = tuple((name, INT64) for name in ("stride", *_FIELDS, "headline_features", "body_bytes"))
 
 
 class Signatures(Struct, name="signatures"):
@@ -45,21 +35,7 @@ class Signatures(Struct, name="signatures"):
     _fields_ = (
         *((name, POINTER) for name in ("rows", "bodies", "bounds")),
         *((name, INT64) for name in ("count", "body_bytes")),
-        ("layout", Layout),
-    )
-
-
-@cache
-def layout_of(signatures: np.dtype[np.void]) -> Layout:
-    """The layout of a scheme's signature_dtype."""
-    fields: Mapping[str, Any] = signatures.fields or {}
-    names = signatures.names or ()
-    size = {name: fields[name][0].itemsize if name in names else 0 for name in _FIELDS}
-    return Layout(
-        stride=signatures.itemsize,
-        **{name: fields[name][1] if name in names else -1 for name in _FIELDS},
-        headline_features=size["headline"] // 2,
-        body_bytes=size["body"],
+        ("layout", SignatureLayout),
     )
 
 
@@ -87,10 +63,13 @@ def compare(
 ) -> NDArray[np.void]:
     """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p: (pairs,) SIMILARITY.
 
-    bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`. boilerplate:
-    the table of recurring passages, and (n,) the begin of each new item's window, ms; None: without novelty. corrects:
-    (n,) `corrections`; None: none is one. O(pairs · (bytes of a signature, or of two packed bodies, + words of the
-    article)); fastest if the pairs are ordered by new item.
+    bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`.
+    boilerplate: the table of recurring passages, and (n,) the begin of each new item's window, ms; None: without
+    novelty.
+    corrects: (n,) `corrections`; None: no item is one.
+
+    O(pairs · (bytes of a signature, or of two packed bodies, + words of the article)); fastest if the pairs are ordered
+    by new item.
     """
     news_at, known_at = (np.ascontiguousarray(places, np.int64) for places in (new_of_pair, known_of_pair))
     pairs, news = np.empty(len(news_at), SIMILARITY), news_of(new, corrects, boilerplate)

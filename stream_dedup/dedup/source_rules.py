@@ -30,18 +30,18 @@ class SourceRules:
     >>> rules = SourceRules(SourceSettings(prefer=["wire.example"], ignore=["ads.wire.example", "Elm Valley Wire"]))
     >>> hosts = ["ads.wire.example", "a.ads.wire.example", "sport.wire.example"]
     >>> items = [Item("1", "", "", "wire.example", 0, host=host) for host in hosts]
-    >>> rules.of([*items, Item("2", "", "", "elm valley wire", 0)])
+    >>> rules.find([*items, Item("2", "", "", "elm valley wire", 0)])
     ['ignore', 'ignore', 'prefer', 'ignore']
     """
 
     def __init__(self, settings: SourceSettings) -> None:
         self._rules = settings.rules
 
-    def of(self, items: Sequence[Item]) -> list[str]:
-        """The rule of each item, or `NO_RULE`. O(labels of the host) each."""
-        return [self._of((item.host or item.source).lower()) for item in items] if self._rules else [""] * len(items)
+    def find(self, items: Sequence[Item]) -> list[str]:
+        """Return the rule of each item, or `NO_RULE`. O(labels of the host) each."""
+        return [self._find((item.host or item.source).lower()) for item in items] if self._rules else [""] * len(items)
 
-    def _of(self, host: str) -> str:
+    def _find(self, host: str) -> str:
         name = host
         while name not in self._rules and "." in name:
             name = name.partition(".")[2]
@@ -49,7 +49,7 @@ class SourceRules:
         return self._rules.get(name, NO_RULE) if name == host or "." in name else NO_RULE
 
     def preferred(self, scheme: Scheme) -> NDArray[np.uint64]:
-        """The preferred sources as signatures store them, (n,) uint64: the sites of the names."""
+        """Return the preferred sources as signatures store them, (n,) uint64: the sites of the names."""
         from stream_dedup.news.decode import site_of  # loads the table of public suffixes
 
         names = [name for name, rule in self._rules.items() if rule == PREFER]
@@ -57,11 +57,11 @@ class SourceRules:
 
 
 def rule_of(reason: str) -> str:
-    """The rule that has changed a verdict with this reason, or `NO_RULE`."""
+    """Return the rule that has changed a verdict with this reason, or `NO_RULE`."""
     return _RULES.get(reason, NO_RULE)
 
 
 def count_rules(reasons: Iterable[str]) -> dict[str, int]:
-    """How many verdicts each rule has changed; a rule that has changed none is absent."""
+    """Return how many verdicts each rule has changed; a rule that has changed none is absent."""
     counts = Counter(map(rule_of, reasons))
     return {rule: counts[rule] for rule in REASONS if rule in counts}

@@ -27,8 +27,11 @@ _AT_ONCE = 6  # trees that the core walks together
 
 
 class Trees(NamedTuple):
-    """T trees. features: (T, 15) uint8, the feature of each node; thresholds: (T, 15) float32, a greater value goes to
-    the right; values: (T, 31) float32, the expected log-odds at each node, the leaves last.
+    """T trees.
+
+    features: (T, 15) uint8, the feature of each node.
+    thresholds: (T, 15) float32; a greater value goes to the right.
+    values: (T, 31) float32, the expected log-odds at each node, the leaves last.
     """
 
     features: NDArray[np.uint8]
@@ -67,14 +70,14 @@ def core_trees(trees: Trees, features: int) -> CoreTrees:
     nodes = (len(trees.values), 2**DEPTH - 1)
     if trees.features.max(initial=0) >= features or {trees.features.shape, trees.thresholds.shape} != {nodes}:
         raise ValueError(f"trees of depth {DEPTH} for {features} features are needed: fit them again")
-    rest = -len(trees.values) % _AT_ONCE  # trees that add 0
+    added = -len(trees.values) % _AT_ONCE  # trees that add 0
     parts: tuple[NDArray[Any], ...] = trees.features, trees.thresholds, trees.values[:, 2**DEPTH - 1 :]
-    features_, thresholds, leaves = (np.pad(part, ((0, rest), (0, 0))) for part in parts)
-    return CoreTrees(features=features_, thresholds=thresholds, leaves=leaves, count=len(trees.values) + rest)
+    features_, thresholds, leaves = (np.pad(part, ((0, added), (0, 0))) for part in parts)
+    return CoreTrees(features=features_, thresholds=thresholds, leaves=leaves, count=len(trees.values) + added)
 
 
 def parts_of(trees: Trees, x: NDArray[np.float32]) -> tuple[float, NDArray[np.float64]]:
-    """The expectation of all roots, and what each feature of x adds to it, (features,); they sum to the log-odds."""
+    """Return the expectation of all roots, and what each feature of x adds to it, (features,): in all the log-odds."""
     expected, adds = 0.0, np.zeros(len(x))
     for features, thresholds, values in zip(*trees, strict=True):
         expected += float(values[0])

@@ -108,10 +108,10 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         return self.evidence.containment if self.evidence else None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as documented in docs/files.md; similarities rounded to four digits."""
+        """Return the row as documented in docs/files.md; similarities rounded to four digits."""
         row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind), "story": self.story or None}
-        for name, one in (("original", self.original), ("nearest", self.nearest)):
-            row[name] = one and {"id": one.id, "time": one.time, "partition": one.partition, "offset": one.offset}
+        for name, item in (("original", self.original), ("nearest", self.nearest)):
+            row[name] = item and {"id": item.id, "time": item.time, "partition": item.partition, "offset": item.offset}
         row |= {"similarity": _rounded(self.similarity), "containment": _rounded(self.containment)}
         row["stage"], row["evidence"] = str(self.stage), None
         if self.evidence is not None:
@@ -134,7 +134,7 @@ def _rounded(value: Any) -> Any:
 
 
 def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
-    """How far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None if no number decides.
+    """Return how far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None without one.
 
     >>> margin_of({"stage": "exact"}, Settings()) is None
     True
@@ -203,7 +203,7 @@ def describe_verdict(verdict: Verdict) -> str:
 
 
 def _new(evidence: Evidence, other: str) -> list[str]:
-    """What the other item holds and lacks; nothing without novelty."""
+    """Return what the other item holds and lacks; nothing without novelty."""
     if evidence.novelty is None or evidence.new_words is None:
         return []
     holds = [] if evidence.covered is None else [f"{other} holds {_percent(evidence.covered)} of its article"]
@@ -214,7 +214,7 @@ def _new(evidence: Evidence, other: str) -> list[str]:
 
 
 def _alike(evidence: Evidence) -> list[str]:
-    """How similar headlines and texts are, and whether both are from one site."""
+    """Return how similar headlines and texts are, and whether both are from one site."""
     if evidence.distance is not None:
         return [f"The texts' fingerprints differ in {counted(evidence.distance, 'bit')}"]
     shares = [] if evidence.headline is None else [f"{_percent(evidence.headline)} of the words of their headlines"]

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core import INT64, POINTER, Struct, fields
 from stream_dedup.dedup.clocks import START, BatchTimes
 from stream_dedup.index.times import ANY_TIME, FORGOTTEN, HIGH, LOW, NO_ROW, OLD_HIGH, OLD_LOW, RECENT, Windows
 
@@ -42,6 +43,12 @@ _STEPS_PER_WINDOW = 64
 # of the step. The same in core.h.
 _RECENT_STEPS = _STEPS_PER_WINDOW + 1
 _CHANGELOG_MARGIN_MS = 24 * 3_600_000
+
+
+class CoreArrivals(Struct, name="arrivals"):
+    """`Arrivals` as the core takes it."""
+
+    _fields_ = (*fields(POINTER, "rows times"), *fields(INT64, "count step_length window text_steps"))
 
 
 class Arrivals:
@@ -79,27 +86,34 @@ class Arrivals:
             del self._rows[:dropped], self._steps[:dropped]
 
     def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The elapsed event time at which rows arrived, rounded down to a step, ms; START if no longer recent."""
+        """Return the elapsed event time, ms, when rows arrived, rounded down to a step; START if no longer recent."""
         first, times = self.table()
         return times[np.searchsorted(first, rows, "right")]
 
     def table(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first row of each recent step, (n,), and the elapsed event times of these steps, ms, with START in front,
-        (n + 1,).
+        """Return the first row of each recent step, (n,), and the elapsed event times of these steps, ms, (n + 1,).
+
+        START stands in front, for the rows before.
         """
         return np.array(self._rows, np.int64), np.append(START, np.array(self._steps, np.int64) * self.step)
 
+    def packed(self) -> CoreArrivals:
+        """Return the arrivals for the core, as they are now."""
+        rows, times = self.table()
+        sizes = {"step_length": self.step, "window": self.window, "text_steps": self.text_steps}
+        return CoreArrivals(rows=rows, times=times, count=len(rows), **sizes)
+
     def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the steps."""
+        """Return the numbers of the steps."""
         return elapsed // self.step
 
     def first_with_text(self, elapsed: int) -> int:
-        """The first row whose sequence may count for an item that arrives at `elapsed`."""
-        at = bisect_left(self._steps, elapsed // self.step - self.text_steps)
-        return [*self._rows, NO_ROW][at]
+        """Return the first row whose sequence may count for an item that arrives at `elapsed`."""
+        step = bisect_left(self._steps, elapsed // self.step - self.text_steps)
+        return [*self._rows, NO_ROW][step]
 
     def first_recent(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each arrival in `elapsed`, the first row that arrived at most a window before."""
+        """Return for each arrival in `elapsed` the first row that arrived at most a window before."""
         steps, inverse = np.unique(self.steps(elapsed), return_inverse=True)
         rows = [*self._rows, NO_ROW]
         first = [rows[bisect_left(self._steps, step - _RECENT_STEPS)] for step in steps.tolist()]
@@ -112,8 +126,10 @@ class Arrivals:
 class Scope(NamedTuple):
     """Which originals and passages count for each of m items.
 
-    windows: for lookups in the index. judge.c applies them to items of the batch, which arrive at the steps `steps`,
-    (m,), with `times`, (m,), as the index would store them. begins: (m,) of the windows, ms, for passages.
+    windows: for lookups in the index; judge.c applies them to items of the batch, too.
+    steps: (m,) the steps at which the items arrive.
+    times: (m,) as the index would store them.
+    begins: (m,) of the windows, ms, for passages.
     """
 
     windows: Windows
@@ -123,7 +139,7 @@ class Scope(NamedTuple):
 
 
 def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
-    """The originals and passages that count for the items of a batch."""
+    """Return the originals and passages that count for the items of a batch."""
     window, doubted = arrivals.window, batch_times.is_doubted
     low, high = batch_times.stated - window, batch_times.stated + window
     windows = np.empty((len(low), 5), np.int64)
@@ -138,8 +154,9 @@ def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
 
 
 def sightings(times: NDArray[np.int64], watermarks: NDArray[np.int64], window: int) -> NDArray[np.int64]:
-    """When the passages of items count as seen, ms: at the item's time, or on arrival if it is late, because otherwise
-    they would be the first to be replaced.
+    """Return when the passages of items count as seen, ms: at the item's time, or on arrival if it is late.
+
+    At its time, the passages of a late item would be the first to be replaced.
     """
     return np.where(times < watermarks - window, watermarks, times)
 
@@ -148,14 +165,12 @@ def sightings(times: NDArray[np.int64], watermarks: NDArray[np.int64], window: i
 
 
 def first_held(watermark: int, elapsed: int, arrivals: Arrivals) -> tuple[int, int]:
-    """The earliest time of the rows that memory holds because of their time, and the first row that it holds because it
-    arrived recently.
-    """
+    """Return the earliest time that memory holds, and the first row that it holds whatever its time, as recent."""
     return watermark - arrivals.window, int(arrivals.first_recent(np.array([elapsed]))[0])
 
 
 def may_be_held(newest: float, then: int, watermark: int, elapsed: int, arrivals: Arrivals) -> bool:
-    """Whether memory may hold a row that arrived by `then`, in elapsed event time, with a time of at most `newest`."""
+    """Return whether memory may hold a row that arrived by `then` (elapsed event time), with a time up to `newest`."""
     return newest >= watermark - arrivals.window or then // arrivals.step >= elapsed // arrivals.step - _RECENT_STEPS
 
 
@@ -163,7 +178,7 @@ def may_be_held(newest: float, then: int, watermark: int, elapsed: int, arrivals
 
 
 def blocks_needed_ms(window: int, longest_wait: int) -> int:
-    """How long the changelog must retain a block after its writing. longest_wait: of a record in the input, R; all ms.
+    """Return how long, ms, the changelog must retain a block. longest_wait: R, that of a record in the input.
 
     After a stop or in a backlog, the oldest record still to be read is from now - R. It is compared with items from
     now - R - W on, whose blocks may have been written as early as that. A margin covers clocks that are ahead, and late

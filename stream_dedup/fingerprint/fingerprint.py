@@ -24,19 +24,21 @@ from stream_dedup.fingerprint.characters import (
 )
 from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.kernel import (
-    MOST_HEADLINE_NUMBERS,
+    Anchors,
+    Bands,
     Recipe,
     Tables,
     Texts,
     TokenList,
+    Widths,
     fingerprint_batch,
     headline_features_of,
-    offsets_in,
+    layout_of,
     shingles_of,
     tokens_of,
 )
 from stream_dedup.fingerprint.lexicon import lexicon
-from stream_dedup.fingerprint.scheme import ANCHORS, BODY_BINS, HEADLINE_BANDS, HEADLINE_FEATURES, HEADLINE_ROWS, Scheme
+from stream_dedup.fingerprint.scheme import ANCHORS, HEADLINE_BANDS, HEADLINE_ROWS, Scheme
 from stream_dedup.news.item import Item
 
 WORD_SET_BYTES = 4096
@@ -45,12 +47,15 @@ WORD_SET_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Fingerprints of n items.
+    """Fingerprints of n items. The comparison of new items uses words and texts; they are not stored.
 
-    signatures: (n,) of the scheme's signature_dtype; keys: (n, columns) uint32, 0 = no key; words: (n, 4096) uint8, bit
-    sets of the texts' words; hamming: the largest Hamming distance of two similar bodies; bodies: n packed bodies
-    (packed_sets.py) for exact comparison, else empty; texts: None in a family without novelty. The comparison of new
-    items uses words and texts; they are not stored. hints: (n,) which texts may say that they correct an earlier item.
+    signatures: (n,) of the scheme's signature_dtype.
+    keys: (n, columns) uint32, 0 = no key.
+    words: (n, 4096) uint8, bit sets of the texts' words.
+    hamming: the largest Hamming distance of two similar bodies.
+    bodies: n packed bodies (packed_sets.py), or none in a family without them.
+    texts: their parts; None in a family without novelty.
+    hints: (n,) which texts may say that they correct an earlier item.
     """
 
     signatures: NDArray[np.void]
@@ -69,7 +74,7 @@ class Fingerprints:
 
 
 def key_of(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The index keys of ids or digests: the upper 32 bits, never 0."""
+    """Return the index keys of ids or digests: the upper 32 bits, never 0."""
     keys: NDArray[np.uint64] = np.maximum(hashes >> np.uint64(32), 1)
     return keys
 
@@ -94,25 +99,22 @@ class Fingerprinter:
         self._of_ascii = self._tables(NO_TABLE)
         self._of_all: Tables | None = None
 
-        first_band = 0 if scheme.layout else scheme.columns["headline"].start
-        runs = zip(("step", "last", "character_step", "character_last"), scheme.anchor_runs, strict=True)
         words, characters = scheme.shingle_widths
         self._recipe = Recipe(
-            **{"widths.words": words, "widths.characters": characters},
-            **{"bands.permutations": scheme.permutations(), "bands.count": HEADLINE_BANDS * HEADLINE_ROWS},
-            **{"bands.rows": HEADLINE_ROWS, "bands.first_column": first_band},
-            **{"anchors.keys": 0 if scheme.layout else ANCHORS},
-            **{f"anchors.{name}": value for name, value in runs},
-            is_simhash=scheme.layout is not None,
+            widths=Widths(words=words, characters=characters),
+            bands=Bands(
+                permutations=scheme.permutations(),
+                count=HEADLINE_BANDS * HEADLINE_ROWS,
+                rows=HEADLINE_ROWS,
+                first_column=0 if scheme.layout else scheme.columns["headline"].start,
+            ),
+            anchors=Anchors(keys=0 if scheme.layout else ANCHORS, **scheme.anchor_runs._asdict()),
             of_letters=scheme.has_letters,
-            body_bins=0 if scheme.layout or scheme.is_exact else BODY_BINS,
-            headline_features=HEADLINE_FEATURES,
-            headline_numbers=MOST_HEADLINE_NUMBERS,
-            **offsets_in(scheme.signature_dtype),
+            layout=layout_of(scheme.signature_dtype),
         )
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
-        """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
+        """Return fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
         scheme, columns, layout = self.scheme, self.scheme.columns, self.scheme.layout
         signatures = np.zeros(len(items), scheme.signature_dtype)
         signatures["row_id"] = [scheme.identity(item.id) for item in items]
@@ -141,7 +143,7 @@ class Fingerprinter:
         return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, texts, hints)
 
     def exact(self, item: Item) -> "ExactViews":
-        """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
+        """Return the whole sets that the sketches represent, for an exact comparison. O(bytes)."""
         seed, widths = self.scheme.token_seed, self.scheme.shingle_widths
         headline = frozenset(headline_features_of(self.tokens(headline_of(item)), seed).tolist())
         tokens = self.tokens(_text_of(item, self.scheme))
@@ -149,7 +151,7 @@ class Fingerprinter:
         return ExactViews(headline, frozenset(body.tolist()), tokens.count)
 
     def tokens(self, text: str) -> TokenList:
-        """The tokens of a text. O(bytes)."""
+        """Return the tokens of a text. O(bytes)."""
         tokens = tokens_of(encoded(text), self._tables_for([text]))
         return tokens if tokens.is_folded else tokens_of(encoded(fold(text)), self._of_folded)
 
@@ -160,7 +162,7 @@ class Fingerprinter:
         return Tables(classes=self._classes, folds=entries, longer_folds=longer, seed=seed, **counts, **self._lexicon)
 
     def _tables_for(self, views: Sequence[str]) -> Tables:
-        """The tables that fold these texts. Those for more than ASCII are built for the first text that needs them."""
+        """Return the tables that fold these texts. Those for more than ASCII are built when one needs them."""
         if self._of_all is None:
             if all(map(str.isascii, views)):
                 return self._of_ascii
@@ -187,10 +189,10 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
 
 
 def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
-    """Headline and text of each item."""
+    """Return headline and text of each item."""
     return [view for item in items for view in (headline_of(item), _text_of(item, scheme))]
 
 
 def _text_of(item: Item, scheme: Scheme) -> str:
-    """The text of the shingles."""
+    """Return the text of the shingles."""
     return cut_tail(item.text, item.source) or (headline_of(item) if scheme.has_letters else "")

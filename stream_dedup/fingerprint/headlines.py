@@ -60,7 +60,7 @@ _ENDS_OF_NAMES = (*(label for label in _LABELS["media"] if "\u3040" <= label[0] 
 
 
 def headline_of(item: Item) -> str:
-    """The headline of an item without the site's name and without its repetition; without a text, also without labels.
+    """Return the headline of an item without the site's name and repetition; if it has no text, also without labels.
 
     >>> headline_of(Item("1", "BREAKING: Bridge over the Elm is open - Harbor Post", "", "harborpost.example", 0))
     'Bridge over the Elm is open'
@@ -98,10 +98,10 @@ def cut_label(headline: str) -> str:
         found = _LABEL.match(headline)
         if not found or _DIGIT.search(found[0]):
             break
-        rest = headline[found.end() :]
-        if _is_short(rest, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1):
+        unlabelled = headline[found.end() :]
+        if _is_short(unlabelled, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1):
             break
-        headline = rest
+        headline = unlabelled
     return headline
 
 
@@ -135,7 +135,7 @@ def cut_site_suffix(headline: str, source: str = "") -> str:
 
 
 def _is_name(tail: str, source: str, has_bar: bool) -> bool:
-    """Whether the last part of a headline names its site, a section, or who says it."""
+    """Return whether the last part of a headline names its site, a section, or who says it."""
     folded = tail.casefold()
     words = _WORD.findall(folded)
     if _resembles(words, source):
@@ -148,7 +148,7 @@ def _is_name(tail: str, source: str, has_bar: bool) -> bool:
 
 
 def _resembles(words: list[str], source: str) -> bool:
-    """Whether words are a name of a source, a domain or a name itself.
+    """Return whether words are a name of a source, a domain or a name itself.
 
     >>> _resembles(["the", "harbor", "post"], "harborpost.example"), _resembles(["called", "off"], "harborpost.example")
     (True, False)
@@ -156,8 +156,8 @@ def _resembles(words: list[str], source: str) -> bool:
     name = _name_in(source)
     if not name or not words:
         return False
-    whole = "".join(words)
-    if len(whole) > 1 and (whole in name or (len(name) >= _LEAST_NAME and name in whole)):
+    joined = "".join(words)
+    if len(joined) > 1 and (joined in name or (len(name) >= _LEAST_NAME and name in joined)):
         return True
     initials = "".join(word[0] for word in words)
     return (len(words) > 1 and initials == name) or any(len(word) >= _LEAST_NAME and word in name for word in words)
@@ -169,7 +169,7 @@ def _name_in(source: str) -> str:
 
 
 def _once(headline: str) -> str:
-    """A headline that is written twice, once.
+    """Return a headline that is written twice, once.
 
     >>> _once("Bridge over Elm opens | Bridge over Elm opens"), _once("Never, never")
     ('Bridge over Elm opens', 'Never, never')
@@ -177,8 +177,8 @@ def _once(headline: str) -> str:
     half = len(headline) // 2
     if headline[: _HEADLINE_CHARACTERS - 1] not in headline[half - 2 : half + 12]:
         return headline
-    at = headline.find(headline[: _HEADLINE_CHARACTERS - 1], max(half - 2, 1))
-    first, second = headline[:at].rstrip(" -–—|｜:_·"), headline[at:].strip()
+    place = headline.find(headline[: _HEADLINE_CHARACTERS - 1], max(half - 2, 1))
+    first, second = headline[:place].rstrip(" -–—|｜:_·"), headline[place:].strip()
     return (
         first if first == second and not _is_short(first, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1) else headline
     )

@@ -20,7 +20,7 @@ _NEWLINE, _SPACE = b"\n "
 
 
 def lexicon(tables: Tables) -> dict[str, Any]:
-    """The fields of `Tables` for the lexicon, under the seed of these tables for folded texts. Some 5 ms."""
+    """Return the fields of `Tables` for the lexicon, under the seed of these tables for folded texts. Some 5 ms."""
     lines = [line for line in WORDS.read_bytes().splitlines(keepends=True) if line[:1] != b"#"]
     hints = [line.strip() for line in HINTS.read_bytes().splitlines() if line[:1] != b"#"]
     lines.append(b" ".join([b"hint", *hints]) + b"\n")
@@ -32,8 +32,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     heads = np.searchsorted(places[:, 0], np.append(0, breaks[:-1] + 1))
     line = np.searchsorted(breaks, places[:, 0])
     # A word of several tokens is left out: some words have an apostrophe or characters of a script without spaces.
-    before, after = text[places[:, 0] - 1], text[places[:, 1]]
-    is_whole = (before == _SPACE) & ((after == _SPACE) | (after == _NEWLINE))
+    left, right = text[places[:, 0] - 1], text[places[:, 1]]
+    is_whole = (left == _SPACE) & ((right == _SPACE) | (right == _NEWLINE))
     is_whole[heads] = False
     trait = np.full(len(lines), NUMBER_WORD, np.uint8)
     trait[hashes[heads] == hashes[0]], trait[-1] = NEGATION, HINT

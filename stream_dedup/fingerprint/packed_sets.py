@@ -49,7 +49,7 @@ def join(strings: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 
 def expected_bytes(shingles: float) -> float:
-    """Mean length in bytes of a packed set of this many shingles; accurate to 2 % from ten shingles on.
+    """Return the mean bytes of a packed set of this many shingles; accurate to 2 % from ten shingles on.
 
     >>> round(expected_bytes(600))
     1220

@@ -23,9 +23,6 @@ from stream_dedup.fingerprint import kernel, packed_sets, simhash
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
-# 99.9 % of real headlines have at most 24 features. With 15 bits, one in 230 pairs of headlines of 12 words shares a
-# feature by chance, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
-HEADLINE_FEATURES = 24
 FILTER_BITS = 768
 """Bits of the filter of words and numbers (core/words.c). Fitted with 512, 768, 1,024 bits and with exact sets, the
 decision has a log loss of .254, .249, .250 and .248."""
@@ -51,6 +48,15 @@ class ShingleWidths(NamedTuple):
 
     words: int
     characters: int
+
+
+class AnchorRuns(NamedTuple):
+    """Behind the first shingle of a run, its second and last: in scripts with spaces, and in those without."""
+
+    step: int
+    last: int
+    character_step: int
+    character_last: int
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class Scheme:
     @cached_property
     def table_of(self) -> tuple[int, ...]:
         """The index table of each column of keys, ascending. All anchors share one, in which any may meet any."""
-        last = max(int(one.stop) for one in self.columns.values())
+        last = max(int(columns.stop) for columns in self.columns.values())
         anchors = ANCHORS if "anchors" in self.columns else 0
         first = 1 if anchors else 0
         return (0,) * anchors + tuple(range(first, first + last + 1 - anchors))
@@ -129,18 +135,17 @@ class Scheme:
         return ShingleWidths(_SHINGLE_LETTERS if self.has_letters else _SHINGLE_WORDS, _SHINGLE_CHARACTERS)
 
     @cached_property
-    def anchor_runs(self) -> tuple[int, int, int, int]:
-        """The second and the last shingle of an anchor's run, in scripts with spaces and without; see `Anchors`."""
+    def anchor_runs(self) -> AnchorRuns:
+        """The shingles of an anchor's run."""
         w, c = self.shingle_widths
-        words = max(
-            _RUN_WORDS - w, w
-        )  # of letters, the run ends with the next shingle: it is between two typing errors
-        return w, w if self.has_letters else words, c, max(_RUN_CHARACTERS - c, c)
+        # Of letters, the run ends with the next shingle: it is between two typing errors.
+        last = w if self.has_letters else max(_RUN_WORDS - w, w)
+        return AnchorRuns(w, last, c, max(_RUN_CHARACTERS - c, c))
 
     @property
     def anchor_words(self) -> int:
         """Words or letters of an anchor's run."""
-        return self.anchor_runs[1] + self.shingle_widths.words
+        return self.anchor_runs.last + self.shingle_widths.words
 
     @cached_property
     def signature_dtype(self) -> np.dtype[np.void]:
@@ -151,7 +156,7 @@ class Scheme:
             if self.layout
             else [
                 ("form", "u1"),  # of 8 bits, the headline without its numbers, 0: too short
-                ("headline", "<u2", (HEADLINE_FEATURES,)),  # the smallest features, ascending
+                ("headline", "<u2", (kernel.HEADLINE_FEATURES,)),  # the smallest features, ascending
                 ("words", "u1", (FILTER_BITS // 8,)),  # of headline and text, and their numbers
                 ("figures", "<u8"),  # their numbers alone
                 ("body", "u1", (body,)),
@@ -202,7 +207,7 @@ class Scheme:
         return json.dumps(found, separators=(",", ":"))
 
     def permutations(self) -> NDArray[np.uint32]:
-        """Odd multipliers and offsets of the headline's MinHash functions: (2, bands·rows)."""
+        """Return odd multipliers and offsets of the headline's MinHash functions: (2, bands·rows)."""
         salt = [self._derived("permutations")] if self._key else []
         random = np.random.Generator(np.random.PCG64([SEED, 0, *salt]))
         out = random.integers(0, 2**32, (2, HEADLINE_BANDS * HEADLINE_ROWS), np.uint32)
@@ -236,7 +241,7 @@ class Scheme:
         return hashlib.sha256(salt.encode("utf-8", "surrogatepass")).digest() if salt else b""
 
     def _derived(self, purpose: str) -> int:
-        """64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
+        """Return 64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
         text = f"{purpose} {SEED}"
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=self._key, person=b"scheme").digest())
 

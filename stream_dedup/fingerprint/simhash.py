@@ -75,7 +75,7 @@ class Layout:
         return tuple(bits if bits >= _MIN_DONT_CARE_BITS else 0 for bits in spare)
 
     def keys(self, simhashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Keys (n, tables) of SimHashes (n,); never 0, which means "no key" in the index. O(n · tables).
+        """Return the keys (n, tables) of SimHashes (n,); never 0, which means "no key" in the index. O(n · tables).
 
         Long keys are hashed because the index distributes keys by their upper bits. Two different selections of bits
         have the same hash with probability 2^-32.
@@ -113,7 +113,7 @@ def layout(hamming: int, *, is_compact: bool = False) -> Layout:
 
 
 def _permuted(simhashes: NDArray[np.uint64], mask: np.uint64) -> NDArray[np.uint64]:
-    """Keys of 32 bits: the bits in the mask, then the first of the other bits."""
+    """Return keys of 32 bits: the bits in the mask, then the first of the other bits."""
     chosen = [place for place in range(BITS) if int(mask) >> place & 1]
     others = [place for place in range(BITS) if place not in chosen]
     out = np.zeros(len(simhashes), np.uint64)

@@ -55,7 +55,14 @@ def peak_bytes(items: int, takes: "Footprint") -> int:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes an original takes: its signature (`record_bytes`), each of its `keys` in the tables, its id; in total."""
+    """The bytes that an original takes.
+
+    record_bytes: its signature.
+    keys: how many keys it has in the tables.
+    key_bytes: each of these.
+    id_bytes: its id.
+    bytes_per_item: in total.
+    """
 
     record_bytes: int
     keys: int

@@ -113,7 +113,7 @@ class HybridIndex:
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
-        self._near = CoreNearness.of(self.nearness)
+        self._near = CoreNearness.from_nearness(self.nearness)
         self.bucket_limit = bucket_limit
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, RECENT_ROWS)

@@ -69,10 +69,7 @@ def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamm
 
 
 class Lookup(NamedTuple):
-    """A lookup for m items.
-
-    Row r counts for item i if r >= first and its time, times[r - first], is visible in windows[i].
-    """
+    """A lookup for m items. Row r counts for item i if r >= first and times[r - first] is visible in windows[i]."""
 
     queries: Keys  # (C, m), contiguous; 0 is no query
     windows: Windows
@@ -88,7 +85,7 @@ class CoreNearness(Struct, name="nearness"):
     _fields_ = (*fields(POINTER, "first_columns dont_care_bits"), *fields(INT64, "columns tables max_hamming"))
 
     @classmethod
-    def of(cls, near: Nearness) -> "CoreNearness":
+    def from_nearness(cls, near: Nearness) -> "CoreNearness":
         sizes = {"columns": len(near.dont_care_bits), "tables": len(near.first_columns) - 1}
         arrays = {"first_columns": near.first_columns, "dont_care_bits": near.dont_care_bits}
         return cls(**arrays, **sizes, max_hamming=near.max_hamming)

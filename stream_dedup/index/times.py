@@ -44,7 +44,7 @@ def is_visible(time: int, is_recent: bool, windows: Windows, item: int) -> bool:
 
 
 class RowTimes:
-    """Times, ms, of the rows `first <= row < next_row`, in a buffer that is trimmed at the front.
+    """The times, ms, of the rows `first <= row < next_row`, in a buffer that is trimmed at the front.
 
     >>> times = RowTimes()
     >>> times.append(np.array([10, 30, 20]))

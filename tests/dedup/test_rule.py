@@ -105,6 +105,19 @@ def test_the_log_odds_are_the_sum_of_what_each_feature_adds() -> None:
     assert all(len((NOVELTY | FIXED | KINSHIP)[name].meaning) > 5 for name in names)
 
 
+@pytest.mark.parametrize("has_flags", [False, True])
+@pytest.mark.parametrize("size", [0, 50, 300])
+@pytest.mark.parametrize("apart", [0, 100])
+def test_what_is_unknown_makes_no_fixed_term_and_no_nan(has_flags: bool, size: int, apart: float) -> None:
+    pair = np.zeros(1, SIMILARITY)
+    for name in SIMILARITY.names or ():
+        pair[name] = has_flags if name in FLAGS else np.nan if name in FLOATS else size
+    for name, value in {"apart": apart, "log_size_ratio": 0, "same_text": False, "corrects": False}.items():
+        pair[name] = value
+    assert not columns(pair, "fixed").any()
+    assert not np.isnan([*columns(pair, "novelty")[0], *columns(pair, "kinship")[0]]).any()
+
+
 @pytest.mark.parametrize(
     ("why", "values", "has_words", "expected"),
     [

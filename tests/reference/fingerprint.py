@@ -14,7 +14,8 @@ from typing import NamedTuple
 from stream_dedup.fingerprint import characters, lexicon
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
 from stream_dedup.fingerprint.headlines import cut_tail, headline_of
-from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
+from stream_dedup.fingerprint.kernel import HEADLINE_FEATURES
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 
 M64 = 2**64 - 1

@@ -28,7 +28,7 @@ def stem_of(code: int) -> int:
 
 @dataclass
 class Found:
-    """What the sentences of the new item are, in tokens; see SIMILARITY."""
+    """What the sentences of the new item are, in tokens; see core/similarity.h."""
 
     matched: int = 0
     tokens: int = 0

@@ -24,8 +24,7 @@ from stream_dedup.dedup.rule import SAME_ARTICLE, Thresholds, judge_pairs, stron
 from stream_dedup.dedup.similarity import SIMILARITY, compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
-from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS, NUMBER, PASSAGE, Texts
-from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES
+from stream_dedup.fingerprint.kernel import HEADLINE_FEATURES, MOST_HEADLINE_NUMBERS, NUMBER, PASSAGE, Texts
 
 Arrays = dict[str, NDArray[Any]]
 Rows = NDArray[np.int64]

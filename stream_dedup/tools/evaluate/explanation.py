@@ -160,7 +160,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         *equal,
         hours_apart=float(measured["apart"]), grounded=_known(float(measured["grounded"])), novelty=novelty,
         kinship=kinship, added=added, verdict=verdict, headline=compare_texts(first.title, second.title),
-        text=compare_texts(first.text, second.text), rules=SourceRules(settings.sources).of([first, second]),
+        text=compare_texts(first.text, second.text), rules=SourceRules(settings.sources).find([first, second]),
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ _REWRITTEN = {"exchanged": 0.5, "clause": 0.5, "fact": 0.3, "fact_at_end": 0.3}
 _ROUND_IT = dict.fromkeys(("newsletter", "credit", "read_more", "byline"), 1.0) | {"synonyms": 0.0, "typo": 0.0}
 EDIT_WEIGHTS = dict.fromkeys(COPIES, _COPY_WEIGHT) | _OF_FEW_WORDS | _REWRITTEN | _ROUND_IT
 _EDITS, _EDIT_SEED = 8, 2
-# One in so many edits teaches once more, without headlines: posts and alerts have none, and hardly any label is of them.
+# One in so many edits teaches once more, without headlines: posts and alerts have none, and few labels are of any.
 _WITHOUT_HEADLINES = 4
 # Edits that make another article. Other edits with news teach kinship nothing: an article with another lead may or may
 # not be another article.
