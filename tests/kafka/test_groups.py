@@ -14,6 +14,7 @@ from stream_dedup.tools.topics.tail import tail
 from tests.harness.check import read_all
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import administrator
+from tests.harness.wait import PATIENCE, wait_until
 from tests.worker.support import Watching, run_until, running
 
 
@@ -45,7 +46,6 @@ def test_a_reset_begins_anew_in_the_same_topics(make: Callable[..., Settings]) -
             reset(settings, "earliest", confirmed=True)
         with pytest.raises(StreamError, match="stop every one"):
             set_offsets(settings, "earliest")
-        assert len(show(settings).members) == 1
     before = read_all(settings, settings.topics.output)
     shown = list(tail(settings, settings.topics.output, 0, threading.Event(), follows=False))
     assert [line.verdict for line in shown].count("unique") == len(before)
@@ -57,6 +57,21 @@ def test_a_reset_begins_anew_in_the_same_topics(make: Callable[..., Settings]) -
     assert read_all(settings, settings.topics.output) == []
     run_until(settings, 20)
     assert len(read_all(settings, settings.topics.output)) == len(before), "as if for the first time"
+
+
+@pytest.mark.kafka
+def test_active_and_standby_are_named(make: Callable[..., Settings], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    settings = make(2)
+    with running(settings) as first:
+        assert first.opened.wait(PATIENCE)
+        with running(settings):
+            wait_until(lambda: [member.role for member in show(settings).members] == ["active", "standby"], "both")
+            active, standby = show(settings).members
+            assert (active.partitions, standby.partitions) == ([0, 1], [])
+            wait_until(lambda: "stands by" in caplog.text, "the standby says so")
+    (said,) = [record.getMessage() for record in caplog.records if "stands by" in record.getMessage()]
+    assert active.id in said
 
 
 @pytest.mark.kafka
