@@ -14,7 +14,7 @@ groups_app = common.command_group()
 
 @groups_app.command("show")
 def show_command(config: ConfigOption = None) -> None:
-    """Show who is active and who stands by, and how far the group has read."""
+    """Show who is active, who stands by, and what is read."""
     from stream_dedup.kafka.groups import show
 
     settings = common.settings_of(config)
