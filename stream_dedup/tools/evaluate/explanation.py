@@ -4,6 +4,7 @@ Fingerprint, similarity, rule and Deduplicator make the decision. This module ad
 estimates, and compares the texts passage by passage.
 """
 
+import math
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +17,18 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts
-from stream_dedup.dedup.rule import KINSHIP, MEANINGS, SAME_ARTICLE, contributions, judge_pairs, probability, thresholds
+from stream_dedup.dedup.rule import (
+    FIXED,
+    KINSHIP,
+    MEANINGS,
+    NOVELTY,
+    SAME_ARTICLE,
+    columns,
+    contributions,
+    judge_pairs,
+    probability,
+    thresholds,
+)
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
@@ -26,8 +38,12 @@ from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
-# What the features of one source mean where the sources differ.
+# What the features of one source mean where the sources differ, or the items are of no series.
 _ELSEWHERE = {"same_source": "two sources", "series": "two sources, so no series"}
+_NO_SERIES = {"series": "one source, and no series"}
+# Features that hold or do not; the others are counts and shares, and one is the logarithm of a ratio.
+_FACTS = frozenset(("same_source", "series", *FIXED))
+_RATIO = "larger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +70,15 @@ class KeysOfKind:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A feature of a model, and what it adds to the log-odds. A positive number speaks for yes."""
+    """A feature of a model, and what it adds to the log-odds. A positive number speaks for yes.
+
+    value: of this pair; None if the meaning says it.
+    """
 
     name: str
     meaning: str
     adds: float
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +156,16 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
-        elsewhere = {} if measured["same_source"] else _ELSEWHERE
+        values = columns(similar)[0].tolist(), columns(similar, "kinship")[0].tolist()
+        novelty_values, kinship_values = (
+            dict(zip(names, row, strict=True)) for names, row in zip((NOVELTY, KINSHIP), values, strict=True)
+        )
+        elsewhere = _ELSEWHERE if not measured["same_source"] else {} if kinship_values["series"] else _NO_SERIES
         judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
-        novelty = _answer(MEANINGS | elsewhere, contributions(similar, 0), judged.logit[0], settings.decision.threshold)
-        limit = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(KINSHIP | elsewhere, contributions(similar, 0, of_kinship=True), judged.kinship[0], limit)
+        limit = settings.decision.threshold
+        novelty = _answer(MEANINGS | elsewhere, novelty_values, contributions(similar, 0), judged.logit[0], limit)
+        limit, adds = float(probability(np.array(SAME_ARTICLE))), contributions(similar, 0, of_kinship=True)
+        kinship = _answer(KINSHIP | elsewhere, kinship_values, adds, judged.kinship[0], limit)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
@@ -156,8 +181,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     )  # fmt: skip
 
 
-def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
-    terms = [Term(name, meanings[name], value) for name, value in adds.items()]
+def _answer(
+    meanings: dict[str, str], values: dict[str, float], adds: dict[str, float], logit: np.float32, threshold: float
+) -> Answer:
+    shown = {name: math.exp(value) if name == _RATIO else value for name, value in values.items() if name not in _FACTS}
+    terms = [Term(name, meanings[name], value, shown.get(name)) for name, value in adds.items()]
     return Answer(float(probability(np.array(logit))), threshold, sorted(terms, key=lambda term: -abs(term.adds)))
 
 
