@@ -8,7 +8,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.errors import StreamError, UsageError
 from stream_dedup.kafka.groups import reset, set_offsets, show
-from stream_dedup.kafka.topics import Topic, check_topics, fix_topics, weaknesses
+from stream_dedup.kafka.topics import Topic, check_topics, fix_topics, topic_names, weaknesses
 from stream_dedup.settings import Settings
 from stream_dedup.tools.topics.tail import tail
 from tests.harness.check import read_all
@@ -95,5 +95,5 @@ def test_wrong_settings_of_a_topic_are_mended(make: Callable[..., Settings]) -> 
         resource = ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, configs={"retention.ms": "1000"})
         admin.alter_configs([resource])
     assert [line.partition(": ")[0] for line in fix_topics(settings)] == [settings.topics.changelog]
-    check_topics(settings)
+    assert list(check_topics(settings)) == topic_names(settings)
     assert fix_topics(settings) == []
