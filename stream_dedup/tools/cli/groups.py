@@ -21,7 +21,8 @@ def show_command(config: ConfigOption = None) -> None:
     group = show(settings)
     typer.echo(f"{settings.kafka.group_id}: {group.state}, {counted(len(group.members), 'member')}")
     for member in group.members:
-        shares = f", partitions {', '.join(map(str, member.partitions))}" if member.partitions else ""
+        numbers = ", ".join(map(str, member.partitions))
+        shares = f", partition{'s' if len(member.partitions) > 1 else ''} {numbers}" if numbers else ""
         typer.echo(f"  {member.role:7}  {member.host}  {member.id}{shares}")
     for partition, (offset, end) in sorted(group.offsets.items()):
         read = f"at {offset}, {end - offset} wait" if offset >= 0 else "no offset"
