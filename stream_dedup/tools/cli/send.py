@@ -51,14 +51,14 @@ def send_command(
         sender = Sender(settings, name, chain(records, withdrawn), stop, refuse=items.refuse)
         try:
             sender.run()
-        except StreamError as error:
+        except (StreamError, InputError) as error:
             if not sender.sent:
                 raise
-            raise StreamError(
+            raise type(error)(
                 f"{error}; of {counted(sender.sent, 'record')} the last may be missing in {name}. Send all again: a "
                 "worker holds back what comes twice, by its id"
             ) from error
-    typer.echo(f"{'ended by Ctrl-C: ' if stop.is_set() else ''}sent {counted(sender.sent, 'record')} to {name}")
+    typer.echo(f"{'ended early: ' if stop.is_set() else ''}sent {counted(sender.sent, 'record')} to {name}")
     items.report(settings)
     if items.refused or stop.is_set():
         raise typer.Exit(1 if items.refused else 130)
@@ -76,7 +76,8 @@ class _Items:
         self._names = [as_text(name) for name in self._inputs]
         self._decode = Decoder(settings.item)
         self._bad, self._first_bad, self._without_id = 0, "", 0
-        self.refused: list[str] = []
+        self.refused = 0
+        self._listed: list[str] = []  # the first that are refused, and why
 
     def records(self, report: Callable[[int], None]) -> Iterator[Record]:
         """Yield a record for each item. Raises InputError, before any, if none of the first ones can be judged."""
@@ -105,7 +106,7 @@ class _Items:
         for line in LineReader(self._inputs, query=self._query):
             place = f"{self._names[line.input]}:{line.number}"
             if line.fault is not None:  # it could not be read whole
-                self.refused.append(f"{place}: {line.fault}")
+                self._refuse(place, str(line.fault))
                 continue
             item = self._decode(line.value, None, None)
             if isinstance(item, BadItem):
@@ -116,7 +117,13 @@ class _Items:
             yield Record(key, line.value, place=place)
 
     def refuse(self, record: Record, problem: str) -> None:
-        self.refused.append(f"{record.place}: {problem}")
+        """Note a record that the topic does not take."""
+        self._refuse(record.place, problem)
+
+    def _refuse(self, place: str, problem: str) -> None:
+        self.refused += 1
+        if self.refused <= _MOST_LISTED:
+            self._listed.append(f"{place}: {problem}")
 
     def report(self, settings: Settings) -> None:
         """Print what a person should know of what was sent, and what was not."""
@@ -130,7 +137,7 @@ class _Items:
                 f"{counted(self._bad, 'record')} that cannot be judged: a worker puts them into "
                 f"{settings.topics.dead_letters}. The first: {one_line(self._first_bad)}"
             )
-        for problem in self.refused[:_MOST_LISTED]:
+        for problem in self._listed:
             warn(f"not sent: {one_line(problem)}")
-        if len(self.refused) > _MOST_LISTED:
-            warn(f"not sent: {len(self.refused) - _MOST_LISTED:,} more")
+        if self.refused > _MOST_LISTED:
+            warn(f"not sent: {self.refused - _MOST_LISTED:,} more")

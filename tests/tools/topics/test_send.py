@@ -1,5 +1,6 @@
 """`send` puts each item of a file into a topic, under its id, and says what it did not send."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,14 @@ def test_nothing_is_sent_of_a_file_that_cannot_be_judged(settings: Settings, tmp
     with pytest.raises(InputError, match=r"the first 2 items cannot be judged\. .*news\.jsonl:1: empty"):
         done("send", file_of(tmp_path / "news.jsonl", BAD, BAD))
     assert in_topic(settings) == {}
+
+
+def test_of_a_file_that_is_cut_short_the_beginning_is_sent_and_said(settings: Settings, tmp_path: Path) -> None:
+    packed = gzip.compress(b"\n".join(item(f"n{number}", f"Ferry {number**9}.") for number in range(900)))
+    path = file_of(tmp_path / "news.jsonl.gz", packed[:-900])
+    with pytest.raises(InputError, match=r"cut short: .*; of \d+ records the last may be missing .* Send all again"):
+        done("send", path)
+    assert in_topic(settings)
 
 
 def test_a_topic_that_is_missing_is_not_created(settings: Settings, topic_name: Callable[[str], str]) -> None:
