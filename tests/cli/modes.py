@@ -205,7 +205,6 @@ def _send(patch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(run=lambda: None, sent=1)
 
     patch.setattr("stream_dedup.tools.topics.send.Sender", sender)
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
 def _feeds(patch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,15 +43,18 @@ def send_command(
     from stream_dedup.tools.topics.send import Record, Sender
 
     common.refuse((not inputs and not tombstone, "name one or more files (or - for standard input), or --tombstone ID"))
-    settings, stop = common.settings_of(config), common.stop_on_signals()
+    settings = common.settings_of(config)
     name = settings.topics.input if topic is None else topic
     items = _Items(settings, inputs or [])
     withdrawn = [Record(item_id.encode(), None, place=f"--tombstone {item_id}") for item_id in tombstone or ()]
     with common.progress_bars() as bars:
         records = items.records(lambda count: bars("sending", count))
-        sender = Sender(settings, name, chain(records, withdrawn), stop, refuse=items.refuse)
+        sender = Sender(settings, name, chain(records, withdrawn), Event(), refuse=items.refuse)
         try:
             sender.run()
+        except KeyboardInterrupt:
+            warn(f"ended by Ctrl-C: up to {counted(sender.sent, 'record')} went to {name}")
+            raise
         except (StreamError, InputError) as error:
             if not sender.sent:
                 raise
@@ -58,10 +62,10 @@ def send_command(
                 f"{error}; of {counted(sender.sent, 'record')} the last may be missing in {name}. Send all again: a "
                 "worker holds back what comes twice, by its id"
             ) from error
-    typer.echo(f"{'ended early: ' if stop.is_set() else ''}sent {counted(sender.sent, 'record')} to {name}")
+    typer.echo(f"sent {counted(sender.sent, 'record')} to {name}")
     items.report(settings)
-    if items.refused or stop.is_set():
-        raise typer.Exit(1 if items.refused else 130)
+    if items.refused:
+        raise typer.Exit(1)
 
 
 class _Items:
@@ -89,7 +93,7 @@ class _Items:
                 break
         if first and self._bad == len(first):
             raise InputError(
-                f"nothing was sent, because the first {counted(len(first), 'item')} cannot be judged. "
+                f"nothing was sent: none of the first {len(first)} can be judged. "
                 f"{self._first_bad}. `stream-dedup check` shows how a file is read"
             )
         if self._inputs and not first:  # no error: an hour may bring no news

@@ -73,7 +73,7 @@ def test_what_the_topic_does_not_take_is_named_and_the_rest_is_sent(settings: Se
 
 
 def test_nothing_is_sent_of_a_file_that_cannot_be_judged(settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the first 2 items cannot be judged\. .*news\.jsonl:1: empty"):
+    with pytest.raises(InputError, match=r"none of the first 2 can be judged\. .*news\.jsonl:1: empty"):
         done("send", file_of(tmp_path / "news.jsonl", BAD, BAD))
     assert in_topic(settings) == {}
 
