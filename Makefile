@@ -123,12 +123,13 @@ sbom: env
 	  --output-file dist/stream-dedup.cdx.json
 
 # What a release has, in dist/: wheels, the bill of materials, the image as an archive, and the notes. Publishes nothing.
-# ENGINE: docker, podman or buildah.
+# ENGINE: docker, podman or buildah; the last two need to be told of a format that keeps the health check.
 ENGINE := docker
 release: wheel sbom
 	$(BIN)/python -m docs.build --notes > dist/NOTES.md
 	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) && \
-	$(ENGINE) build --file deploy/Dockerfile --tag stream-dedup:$$version --build-arg VERSION=$$version \
+	rm -f dist/stream-dedup-$$version.tar && $(ENGINE) build $(if $(filter docker,$(ENGINE)),,--format docker) \
+	  --file deploy/Dockerfile --tag stream-dedup:$$version --build-arg VERSION=$$version \
 	  --build-arg SCHEME=$$(cat stream_dedup/scheme.txt) --build-arg REVISION=$$(git rev-parse HEAD) . && \
 	$(ENGINE) $(if $(filter buildah,$(ENGINE)),push stream-dedup:$$version docker-archive:dist/stream-dedup-$$version.tar,\
 	  save --output dist/stream-dedup-$$version.tar stream-dedup:$$version)

@@ -150,7 +150,8 @@ def scheme() -> str:
 def notes() -> str:
     """The notes of a release: its version and scheme, and the first section of the changelog."""
     _, section, *_ = (ROOT / "CHANGELOG.md").read_text("utf-8").split("\n## ")
-    return f"# stream_dedup {version()}\n\n## {section.strip()}\n"
+    section = re.sub(r"<!-- .*? -->\n", "", section.strip())
+    return f"# stream_dedup {version()}\n\n## {section}\n"
 
 
 def layers() -> str:

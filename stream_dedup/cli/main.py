@@ -61,6 +61,7 @@ COMMANDS = {
     ),
     "plan": LazyCommand("tools.cli.plan:plan_command", "Plan memory and recall."),
     "reset": LazyCommand("tools.cli.groups:reset_command", "Begin anew in the same topics."),
+    "send": LazyCommand("tools.cli.send:send_command", "Send the items of files to the input topic."),
     "tail": LazyCommand("tools.cli.groups:tail_command", "Print headlines and verdicts as they come."),
     "give-back": LazyCommand("tools.cli.groups:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("tools.cli.state:migrate_command", "Build the changelog of new [fingerprint] settings."),

@@ -132,8 +132,8 @@ def create_command(
     source = settings.topics.input
     present = check_topics(settings)[source].partitions
     remarks = {
-        f"{source}, the input, is new and empty. If your feed writes to another topic, set [topics] input to that "
-        "topic and run this command again": source in created,
+        f"{source}, the input, is new and empty; `stream-dedup send FILE` fills it from files. If your feed writes to "
+        "another topic, set [topics] input to that topic and run this command again": source in created,
         f"--replication {replication} was not used, because nothing was created. To change it for an existing topic, "
         "use kafka-reassign-partitions.sh": replication is not None and not created,
         f"--partitions {partitions} was not used: the input {source} has {counted(present, 'partition')}, and "

@@ -6,6 +6,8 @@ that joins causes no take-over. When it is gone, the first of the others by memb
 back claims an older generation than the member that replaced it, and loses. A member that has given the role up because
 it could not open the task is reluctant: it gets the role back only if there is no other member.
 
+Each assignment names the active member, so that the log of a standby can name it, too.
+
 The assignor is EAGER in Kafka's terms, which costs nothing here: in the same rebalance the active member gets back
 exactly what it gave up.
 """
@@ -33,6 +35,7 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
     def __init__(self, *, is_reluctant: bool = False) -> None:
         self._generation = _RELUCTANT if is_reluctant else _NO_CLAIM
         self._active = False
+        self.active_member = ""  # the id of the active member, as far as the leader of the group names it
 
     def metadata(self, topics: set[str]) -> Any:
         claim = _CLAIM.pack(_CLAIM_VERSION, self._generation, self._active)
@@ -40,17 +43,21 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         self._active = bool(assignment.partitions())
+        self.active_member = bytes(assignment.user_data or b"").decode("utf-8", "replace")
         if self._active or self._generation != _RELUCTANT:
             self._generation = generation
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
         shares: dict[str, list[tuple[str, list[int]]]] = {member.member_id: [] for member in members}
+        elected = ""
         for topic in sorted({topic for member in members for topic in member.metadata.topics}):
             partitions = sorted(cluster.partitions_for_topic(topic) or ())
             candidates = [member for member in members if topic in member.metadata.topics]
             if partitions:
-                shares[_elect(candidates)].append((topic, partitions))
-        return {member: ConsumerProtocolAssignment(self.version, share, b"") for member, share in shares.items()}
+                elected = _elect(candidates)
+                shares[elected].append((topic, partitions))
+        name = elected.encode()
+        return {member: ConsumerProtocolAssignment(self.version, share, name) for member, share in shares.items()}
 
 
 def _elect(candidates: Sequence[Any]) -> str:

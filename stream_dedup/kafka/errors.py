@@ -34,6 +34,7 @@ from kafka.errors import IllegalStateError as IllegalStateError
 from kafka.errors import KafkaError as KafkaError
 from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
+from kafka.errors import MessageSizeTooLargeError as MessageSizeTooLargeError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
 from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError

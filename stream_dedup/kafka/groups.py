@@ -20,11 +20,21 @@ _HAS_MEMBERS = (kafka_errors.UnknownMemberIdError, kafka_errors.RebalanceInProgr
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A member as the brokers know it. role: active, standby (it has no partition), or joining."""
+
+    id: str
+    host: str
+    role: str
+    partitions: list[int]  # of the input
+
+
+@dataclass(frozen=True, slots=True)
 class GroupView:
     """The consumer group as the brokers have it."""
 
     state: str
-    members: list[tuple[str, str]]  # client id and host
+    members: list[Member]
     offsets: dict[int, tuple[int, int]]  # partition -> the committed offset (-1: none), and the end
 
 
@@ -36,12 +46,22 @@ def show(settings: Settings, runtime: Runtime = REAL) -> GroupView:
         places = _places(admin, settings)
         ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
         committed = admin.list_group_offsets(group)[group]
-    members = [(str(member["client_id"]), str(member["client_host"])) for member in described["members"]]
+    state = str(described.get("group_state") or described.get("state"))
+    members = [_member(member, settings.topics.input, state) for member in described["members"]]
     offsets = {
         place.partition: (int(committed[place].offset) if place in committed else -1, int(ends[place].offset))
         for place in places
     }
-    return GroupView(str(described.get("group_state") or described.get("state")), members, offsets)
+    return GroupView(state, sorted(members, key=lambda member: (member.role, member.id)), offsets)
+
+
+def _member(described: Any, topic: str, state: str) -> Member:
+    assignment = described["member_assignment"] or {"assigned_partitions": []}
+    partitions = [
+        number for part in assignment["assigned_partitions"] if part["topic"] == topic for number in part["partitions"]
+    ]
+    role = "joining" if state != "Stable" else "active" if partitions else "standby"
+    return Member(str(described["member_id"]), str(described["client_host"]).lstrip("/"), role, sorted(partitions))
 
 
 def set_offsets(

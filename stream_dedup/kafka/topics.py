@@ -144,7 +144,7 @@ def _report_weaknesses(settings: Settings, existing: Mapping[str, Topic]) -> Non
     fix = f"stream-dedup topics fix{settings.config_option}"
     more = (
         "give it more by kafka-reassign-partitions.sh, or create it anew, while it is empty, with "
-        "`stream-dedup topics create --replication 3`"
+        f"`stream-dedup topics create --replication 3{settings.config_option}`"
     )
     for name, topic in existing.items():
         if name != settings.topics.input:
@@ -269,7 +269,8 @@ def check_topics(settings: Settings, runtime: Runtime = REAL) -> dict[str, Topic
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
         brokers = _count_brokers(admin)
-        existing = {name: replace(topic, brokers=brokers) for name, topic in existing.items()}
+        names = [name for name in topic_names(settings) if name in existing]  # the brokers' order says nothing
+        existing = {name: replace(existing[name], brokers=brokers) for name in names}
     if not all(topic.id for topic in existing.values()):
         log.warning(
             "the brokers at %s give topics no ids (%s before version %d), so one that is deleted and created anew "

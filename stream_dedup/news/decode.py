@@ -21,7 +21,7 @@ from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unr
 from stream_dedup.news.fields import FieldReader, Values, names_in
 from stream_dedup.news.formats import Headers, Opener, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
-from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives
+from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives, meant_by
 from stream_dedup.news.proposals import fits
 from stream_dedup.settings import ItemSettings, RegistrySettings
 
@@ -29,6 +29,8 @@ _HEX = re.compile(r"[0-9a-fA-F]{16}")
 # Enough names to recognise one's own records by, and they fit in a line of a terminal.
 _MOST_LISTED_NAMES = 12
 _NONE_OF = "none of the fields"
+_SEND_ONE = "send the article with one of them; to withdraw an item, send a null value with its id as the key"
+_BESIDE = [name for name in FIELDS if name not in ("title", "text")]
 _UNREADABLE = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 _NOTHING: Mapping[str, str] = {}
 _LONGEST_NO_VALUE = max(map(len, NO_VALUES))  # to look up a text in the set is to read all of it
@@ -226,6 +228,8 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
 
     >>> nothing_found(ItemSettings(preset="plain"), ["kop", "tekst"])
     'none of the fields title (title), text (text) was found; the record has: kop, tekst; name them in [item] fields'
+    >>> nothing_found(ItemSettings(), ["id", "url"]).partition(";")[0]
+    'the record has id, url alone, and neither a headline nor a text'
     """
     is_auto = settings.preset == AUTO
     preset = PRESETS[PLAIN if is_auto else settings.preset]
@@ -234,7 +238,9 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
     searched = {field: alternatives(path) for field, path in paths.items()}
     listed = ", ".join(f"{field} ({', '.join(each)})" for field, each in searched.items())
     if {path.split(".")[0] for each in searched.values() for path in each} & set(names):
-        return f"the fields {listed} hold neither a headline nor a text"
+        return f"the fields {listed} hold neither a headline nor a text; {_SEND_ONE}"
+    if is_auto and names and not set(names).difference(*(meant_by(names, field) for field in _BESIDE)):
+        return f"the record has {_listed(names)} alone, and neither a headline nor a text; {_SEND_ONE}"
     return (
         f"{_NONE_OF} {listed} was found{', and no known preset fits' if is_auto else ''}; the record has: "
         f"{_listed(names) or 'no names'}; name them in [item] fields"

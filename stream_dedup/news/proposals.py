@@ -96,6 +96,8 @@ class Proposals:
             return f". The records have {present}: if one of them is the field, let [item] query give it."
         if {"title", "text"} <= {*missing} and (query := query_for(self._document)):
             return f". The records have {present}. A query reads them: set [item] query = '{query}'."
+        if "text" in missing and "title" in missing and not any(guesses.values()):
+            return f". The records have {present}, and none of it reads as one: let the producer send one."
         return f". The records have {present}: if one of them is the field, name it{such_as(guesses)}."
 
     def _first(self, field: str, paths: Sequence[str]) -> str | None:

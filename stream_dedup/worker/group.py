@@ -84,7 +84,7 @@ class Group:
         self.epochs = LeaderEpochs()
         self._calls = context.thread("consumer")
         self._consumer: Any = None
-        assignor = (
+        self._assignor = assignor = (
             SingleActiveAssignor(is_reluctant=is_reluctant) if settings.worker.is_global else CooperativeAssignor()
         )
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
@@ -118,6 +118,11 @@ class Group:
     def assignment(self) -> frozenset[int]:
         """Return the partitions of this member."""
         return frozenset(place.partition for place in self._consumer.assignment())
+
+    @property
+    def active_member(self) -> str:
+        """The id of the active member in scope global; empty if it is not known."""
+        return self._assignor.active_member if isinstance(self._assignor, SingleActiveAssignor) else ""
 
     @property
     def is_connected(self) -> bool:

@@ -100,6 +100,7 @@ class Worker:
         self._retry = Retry(settings, "group", runtime)  # for errors that concern all tasks
         self._standby_retry = Retry(settings, f"the standby of task {_GLOBAL}", runtime)
         self._last_poll = 0.0  # of the group, monotonic seconds
+        self._active_member: str | None = None  # for which this member stands by, as last logged; "": unknown
         self._absences = 0  # in a row, without an opened task between
 
     def run(self, stop: threading.Event) -> None:
@@ -405,6 +406,7 @@ class Worker:
         if self._reported_change != changes:
             self._reported_change = changes
             self._observer.rebalanced(sorted(assigned))
+            self._report_standby(group, assigned)
         shares = {str(partition): frozenset([partition]) for partition in sorted(assigned)}
         if self._is_global:
             shares = {_GLOBAL: assigned} if assigned else {}
@@ -420,6 +422,19 @@ class Worker:
         self._rewind(group)
         self._applied_change = changes
         self._advance(group)
+
+    def _report_standby(self, group: Group, assigned: frozenset[int]) -> None:
+        """Log that this member stands by, once for each active member."""
+        active = None if assigned else group.active_member
+        if active is not None and active != self._active_member:
+            settings = self._settings
+            log.info(
+                "this member stands by, and takes over when %s. Group %s, input %s; all members are listed by: "
+                "stream-dedup groups show%s",
+                f"the active one ends: {active}" if active else "an active one ends",
+                settings.kafka.group_id, settings.topics.input, settings.config_option,
+            )  # fmt: skip
+        self._active_member = active
 
     def _task(self, name: str, number: int) -> Task:
         if name not in self._tasks:

@@ -193,8 +193,16 @@ def _kafka(patch: pytest.MonkeyPatch) -> None:
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "tools.demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
+    _answer(patch, "tools.topics.send.Sender", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+
+
+def _send(patch: pytest.MonkeyPatch) -> None:
+    def sender(settings: Any, topic: str, records: Any, *_: object, **__: object) -> Any:
+        reach(settings.kafka.bootstrap_servers, topic, [(record.key, record.value) for record in records])
+        return SimpleNamespace(run=lambda: None, sent=1)
+
+    patch.setattr("stream_dedup.tools.topics.send.Sender", sender)
 
 
 def _feeds(patch: pytest.MonkeyPatch) -> None:
@@ -270,7 +278,8 @@ def _topics(patch: pytest.MonkeyPatch) -> None:
 
 
 def _groups(patch: pytest.MonkeyPatch) -> None:
-    view = SimpleNamespace(state="Empty", members=[("c", "h")], offsets={0: (1, 2)})
+    member = SimpleNamespace(role="active", host="h", id="m", partitions=[0])
+    view = SimpleNamespace(state="Stable", members=[member], offsets={0: (1, 2)})
     _answer(patch, "kafka.groups.show", lambda: view)
     reset = SimpleNamespace(deleted={"other": 3}, offsets={0: 5})
     _answer(patch, "kafka.groups.reset", lambda: reset)
@@ -503,6 +512,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
     "topics fix": {"Kafka": Mode("", "--config kafka.toml", _topics)},
     "reset": {"Kafka": Mode("", "--config kafka.toml; --to latest; --confirm", _groups)},
+    "send": {"files": Mode("corpus.jsonl", "--config kafka.toml; --topic other; --tombstone b", _send)},
     "tail": {"topic": Mode("", "--config kafka.toml; --since 2h; --once; --json", _tail)},
     "groups show": {"Kafka": Mode("", "--config kafka.toml", _groups)},
     "groups set-offset": {"Kafka": Mode("5", "--config kafka.toml; --partitions 1", _groups)},

@@ -31,6 +31,7 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "sample": ("DIR/sample --duplicates DIR/nowhere.jsonl --input DIR/nowhere.jsonl", "nowhere.jsonl"),
     "plan": None,
     "reset": ("", "no broker answers at 127.0.0.1:NOTHING"),
+    "send": ("--tombstone b", "no broker answers at 127.0.0.1:NOTHING"),
     "tail": ("--once", "no broker answers at 127.0.0.1:NOTHING"),
     "give-back": ("b", "no broker answers at 127.0.0.1:NOTHING"),
     "migrate": ("", "no broker answers at 127.0.0.1:NOTHING"),

@@ -47,7 +47,7 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
         ([], "--replication 3", "all five topics exist; nothing was created\n", "--replication 3 was not used"),
         # A misspelled name would create a topic that nobody writes to.
         (["news.raw", "news.unique"], "", "created: news.raw, news.unique\n",
-         "news.raw, the input, is new and empty. If your feed writes to another topic"),
+         "news.raw, the input, is new and empty; `stream-dedup send FILE` fills it from files. If your feed"),
         (["news.unique"], "", "created: news.unique\n", ""),
     ],
 )  # fmt: skip

@@ -32,6 +32,8 @@ NOT_RUN = {
     "stream-dedup migrate": "needs a cluster",
     "stream-dedup trial": "needs a cluster",
     "stream-dedup give-back": "needs a cluster",
+    "stream-dedup send": "needs a cluster",
+    "stream-dedup tail": "needs a cluster",
     "stream-dedup feeds": "needs feeds on the network",
     "stream-dedup sample": "needs a terminal; tests/tools/cli/test_sample.py runs it",
     "DIRECTORY/": "needs what a person has labelled",

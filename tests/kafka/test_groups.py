@@ -8,12 +8,13 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.errors import StreamError, UsageError
 from stream_dedup.kafka.groups import reset, set_offsets, show
-from stream_dedup.kafka.topics import Topic, check_topics, fix_topics, weaknesses
+from stream_dedup.kafka.topics import Topic, check_topics, fix_topics, topic_names, weaknesses
 from stream_dedup.settings import Settings
 from stream_dedup.tools.topics.tail import tail
 from tests.harness.check import read_all
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import administrator
+from tests.harness.wait import PATIENCE, wait_until
 from tests.worker.support import Watching, run_until, running
 
 
@@ -45,7 +46,6 @@ def test_a_reset_begins_anew_in_the_same_topics(make: Callable[..., Settings]) -
             reset(settings, "earliest", confirmed=True)
         with pytest.raises(StreamError, match="stop every one"):
             set_offsets(settings, "earliest")
-        assert len(show(settings).members) == 1
     before = read_all(settings, settings.topics.output)
     shown = list(tail(settings, settings.topics.output, 0, threading.Event(), follows=False))
     assert [line.verdict for line in shown].count("unique") == len(before)
@@ -57,6 +57,21 @@ def test_a_reset_begins_anew_in_the_same_topics(make: Callable[..., Settings]) -
     assert read_all(settings, settings.topics.output) == []
     run_until(settings, 20)
     assert len(read_all(settings, settings.topics.output)) == len(before), "as if for the first time"
+
+
+@pytest.mark.kafka
+def test_active_and_standby_are_named(make: Callable[..., Settings], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    settings = make(2)
+    with running(settings) as first:
+        assert first.opened.wait(PATIENCE)
+        with running(settings):
+            wait_until(lambda: [member.role for member in show(settings).members] == ["active", "standby"], "both")
+            active, standby = show(settings).members
+            assert (active.partitions, standby.partitions) == ([0, 1], [])
+            wait_until(lambda: "stands by" in caplog.text, "the standby says so")
+    (said,) = [record.getMessage() for record in caplog.records if "stands by" in record.getMessage()]
+    assert active.id in said
 
 
 @pytest.mark.kafka
@@ -80,5 +95,5 @@ def test_wrong_settings_of_a_topic_are_mended(make: Callable[..., Settings]) -> 
         resource = ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, configs={"retention.ms": "1000"})
         admin.alter_configs([resource])
     assert [line.partition(": ")[0] for line in fix_topics(settings)] == [settings.topics.changelog]
-    check_topics(settings)
+    assert list(check_topics(settings)) == topic_names(settings)
     assert fix_topics(settings) == []

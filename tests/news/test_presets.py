@@ -222,7 +222,18 @@ def test_alternatives_of_the_settings_are_in_order_of_preference_and_an_empty_on
             "none of the fields title (kop), text (tekst) was found; the record has: id, title, text; name them in "
             "[item] fields",
         ),
-        ({}, {"title": "", "text": None}, "the fields title (title), text (text) hold neither a headline nor a text"),
+        (
+            {},
+            {"title": "", "text": None},
+            "the fields title (title), text (text) hold neither a headline nor a text; send the article with one of "
+            "them; to withdraw an item, send a null value with its id as the key",
+        ),
+        (
+            {},
+            {"id": "7", "pubDate": "2026-03-01"},
+            "the record has id, pubDate alone, and neither a headline nor a text; send the article with one of them; "
+            "to withdraw an item, send a null value with its id as the key",
+        ),
     ],
 )
 def test_a_record_in_which_nothing_is_found_says_what_it_has_and_the_cure(

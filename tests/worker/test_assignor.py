@@ -40,6 +40,7 @@ def test_a_joining_standby_changes_nothing() -> None:
     assert rebalance(members, 1) == {"m": ALL}
     members = {"a": SingleActiveAssignor(), **members, "z": SingleActiveAssignor()}
     assert rebalance(members, 2) == {"a": set(), "m": ALL, "z": set()}
+    assert {assignor.active_member for assignor in members.values()} == {"m"}
     assert rebalance(members, 3) == {"a": set(), "m": ALL, "z": set()}
 
 

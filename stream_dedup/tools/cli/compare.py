@@ -47,6 +47,8 @@ _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
 _CONTEXT = 6
 # Words from each end of a long difference: a paragraph. `--json` has the whole text.
 _DIFFERENCE = 60
+# Reasons for an answer, the strongest first. `--json` has all.
+_MOST_TERMS = 6
 # Leaving out fewer words saves nothing.
 _LEAST_LEFT_OUT = 6
 # About three screens; texts with more differences are unrelated.
@@ -219,7 +221,7 @@ def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str,
     else:
         yield "hours apart", f"{explanation.hours_apart:.1f}"
     if explanation.grounded is not None:
-        yield "headline in its text", f"{explanation.grounded:.0%} of its words, of the better one"
+        yield "headline in its text", f"{explanation.grounded:.0%} of its words; the higher of both items"
     if (evidence := explanation.verdict.evidence) and evidence.cut:
         yield "cut", f"the later one is {evidence.cut}"
     for name, compared in (("headline", explanation.headline), ("text", explanation.text)):
@@ -237,7 +239,9 @@ def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str,
     if explanation.novelty:
         yield from _model("novelty", "let through", "something new", "nothing new", explanation.novelty)
     if explanation.kinship:
-        yield from _model("kinship", "the same article", "the same", "another", explanation.kinship)
+        yield from _model(
+            "kinship", "an update, if it is let through,", "the same article", "another article", explanation.kinship
+        )
 
 
 def _model(name: str, yes: str, is_so: str, is_not: str, answer: Answer) -> Iterator[tuple[str, str]]:
@@ -245,8 +249,22 @@ def _model(name: str, yes: str, is_so: str, is_not: str, answer: Answer) -> Iter
     digits = 2 if abs(answer.probability - answer.threshold) > _CLOSE else 4
     yield name, f"{answer.probability:.{digits}f}; {yes} from {answer.threshold:.2f}"
     for question, sign in ((f"for {is_so}", 1), (f"for {is_not}", -1)):
-        terms = (term for term in answer.features if term.adds * sign > _LEAST_LOG_ODDS)
-        yield question, "; ".join(f"{term.meaning} ({term.adds:+.2f})" for term in terms) or "nothing"
+        terms = [term for term in answer.features if term.adds * sign > _LEAST_LOG_ODDS]
+        weaker = terms[_MOST_TERMS:]
+        reasons = [f"{term.meaning}{_value(term.value)} ({term.adds:+.2f})" for term in terms[:_MOST_TERMS]]
+        reasons += [f"{len(weaker)} weaker ({sum(term.adds for term in weaker):+.2f})"] if weaker else []
+        yield question, "; ".join(reasons) or "nothing"
+
+
+def _value(value: float | None) -> str:
+    """Write a count or a share behind what it is of.
+
+    >>> _value(267.0), _value(0.05325), _value(1.0004), _value(None)
+    (': 267', ': 0.05', ': 1', '')
+    """
+    if value is None:
+        return ""
+    return f": {value:,.0f}" if abs(value) >= 10 else f": {value:.2f}".rstrip("0").rstrip(".")
 
 
 def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:

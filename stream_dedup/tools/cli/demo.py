@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stream_dedup.settings import Settings
-    from stream_dedup.tools.demo.run import DemoResult, Record
+    from stream_dedup.tools.demo.run import DemoRecord, DemoResult
 
 # Items a second. The synthetic world is small, and its accidents repeat: of the first 4,000 items .997 are decided as
 # meant, of the first 24,000 .991.
@@ -41,8 +41,8 @@ export STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS={0}
 {1} feed &
 {1} run
 
-`feed` sends invented news; the status page of `run` shows what becomes of it. Your own: `feeds LIST --kafka` in place
-of `feed`, or a file of JSON Lines with `demo --bootstrap {0} --input FILE`."""
+`feed` sends invented news; the status page of `run` shows what becomes of it. Your own, in place of `feed`:
+`send FILE`, or `feeds LIST --kafka`."""
 
 # The demo reads the topics back and expects each item in exactly one of them.
 _NO_SHADOW = {"shadow": False}
@@ -145,29 +145,30 @@ def feed_command(
 
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
-    from stream_dedup.tools.demo.run import Feed, named
+    from stream_dedup.tools.topics.send import Sender
 
     settings = common.settings_of(config)
-    feed = Feed(settings, _sample_records(endless=True), rate, common.stop_on_signals())
-    with named("the feed"):
-        feed.run()
-    typer.echo(f"sent {counted(feed.sent, 'item')} to {settings.topics.input}")
+    topic, stop = settings.topics.input, common.stop_on_signals()
+    feed = Sender(settings, topic, _sample_records(endless=True), stop, rate=rate)
+    feed.run()
+    typer.echo(f"sent {counted(feed.sent, 'item')} to {topic}")
 
 
-def _sample_records(endless: bool) -> Iterator[Record]:
+def _sample_records(endless: bool) -> Iterator[DemoRecord]:
     from stream_dedup.tools.demo.newsroom import endless_records, meant
-    from stream_dedup.tools.demo.run import Record
+    from stream_dedup.tools.demo.run import DemoRecord
 
     for key, value in islice(endless_records(), None if endless else _SAMPLE_ITEMS):
-        yield Record(key, value, int(time.time() * 1000), meant(value))
+        yield DemoRecord(key, value, int(time.time() * 1000), meant=meant(value))
 
 
-def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
+def _file_records(path: Path, settings: Settings) -> Iterator[DemoRecord]:
     """Read a file's items, with the timestamps that `filter` would give them; brokers reject the far future."""
     from stream_dedup.inputs.lines import read_lines
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
-    from stream_dedup.tools.demo.run import Record
+    from stream_dedup.tools.demo.run import DemoRecord
+    from stream_dedup.tools.topics.send import key_of
 
     decode, watermark = Decoder(settings.item), 0
     latest = settings.window.latest(int(time.time() * 1000))
@@ -178,7 +179,7 @@ def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
             watermark = max(watermark, moment)
         else:
             moment = watermark
-        yield Record(item.id.encode() or None, line, moment)
+        yield DemoRecord(key_of(item), line, moment)
 
 
 def _report(result: DemoResult, console: Console) -> None:

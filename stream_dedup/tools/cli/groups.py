@@ -14,14 +14,16 @@ groups_app = common.command_group()
 
 @groups_app.command("show")
 def show_command(config: ConfigOption = None) -> None:
-    """Show the members of the group, and how far it has read."""
+    """Show who is active, who stands by, and what is read."""
     from stream_dedup.kafka.groups import show
 
     settings = common.settings_of(config)
     group = show(settings)
     typer.echo(f"{settings.kafka.group_id}: {group.state}, {counted(len(group.members), 'member')}")
-    for client, host in group.members:
-        typer.echo(f"  {client} {host}")
+    for member in group.members:
+        numbers = ", ".join(map(str, member.partitions))
+        shares = f", partition{'s' if len(member.partitions) > 1 else ''} {numbers}" if numbers else ""
+        typer.echo(f"  {member.role:7}  {member.host}  {member.id}{shares}")
     for partition, (offset, end) in sorted(group.offsets.items()):
         read = f"at {offset}, {end - offset} wait" if offset >= 0 else "no offset"
         typer.echo(f"partition {partition}: {read}, the end is {end}")

@@ -166,10 +166,13 @@ def _print_notes(console: Console, result: TrialResult, settings: Settings, topi
     window = settings.window.length_ms
     console.print()
     console.print(f"{result.items:,} items in {seconds:.1f} s.")
-    if result.last - result.first < window:
+    begin, end, dates = result.first, result.last, result.summary.dates
+    if settings.item.time == "published" and dates.earliest is not None and dates.latest is not None:
+        begin, end = dates.earliest, dates.latest
+    if end - begin < window:
         console.print(
-            f"The index began empty and covers {span(result.last - result.first)} of the window of {span(window)}; a "
-            "worker that has run for longer holds back more."
+            f"The index began empty and covers {span(end - begin)} of the window of {span(window)}; a worker that has "
+            "run for longer holds back more."
         )
     if result.held_back:
         console.print(

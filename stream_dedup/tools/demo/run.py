@@ -10,35 +10,28 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka import client
-from stream_dedup.kafka.client import KafkaProducer
-from stream_dedup.kafka.errors import KafkaError, error_text, not_reached
+from stream_dedup.kafka.errors import error_text
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.tools.demo.screen import Screen
+from stream_dedup.tools.topics.send import Record, Sender
 from stream_dedup.worker.worker import Worker
 
 # One partition: the verdicts come in the order of the feed, and two runs give the same ones.
 _PARTITIONS = 1
 # If items are left and no verdict comes for this long, something is broken, not slow.
 _STALL_SECONDS = 120.0
-# The producer has no bound on unsent records in memory; a flush after this number of records is one.
-_FLUSH_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A record of the feed: key, value, timestamp in ms, and what its author meant ("": unknown)."""
+class DemoRecord(Record):
+    """A record of the demo's feed. meant: what its author meant ("": unknown)."""
 
-    key: bytes | None
-    value: bytes | None
-    time: int
     meant: str = ""
 
 
@@ -63,48 +56,6 @@ class DemoResult:
     otherwise: dict[str, int] = field(default_factory=dict)
 
 
-class Feed:
-    """Sends records to the input topic, at most `rate` a second, until `stop` is set. `sent`: how many so far."""
-
-    def __init__(
-        self, settings: Settings, records: Iterable[Record], rate: float | None, stop: threading.Event
-    ) -> None:
-        self._settings, self._records, self._rate, self._stop = settings, records, rate, stop
-        self.sent = 0
-
-    def run(self) -> None:
-        """Send them, and wait until Kafka has them all. Raises StreamError if it cannot be reached, or its errors."""
-        config = {"acks": "all", "linger_ms": 5, "batch_size": client.BATCH_BYTES}
-        try:
-            producer = client.make(KafkaProducer, client.connection(self._settings) | config)
-        except KafkaError as error:
-            raise not_reached(error, self._settings) from error
-        try:
-            self._send_all(producer)
-        finally:
-            producer.close(timeout=5)
-
-    def _send_all(self, producer: Any) -> None:
-        start, topic, unconfirmed = time.monotonic(), self._settings.topics.input, list[Any]()
-
-        def confirm() -> None:
-            producer.flush()
-            for future in unconfirmed:
-                future.get(0)
-            unconfirmed.clear()
-
-        for record in self._records:
-            if self._stop.is_set():
-                break
-            if self._rate:
-                self._stop.wait(max(0.0, start + self.sent / self._rate - time.monotonic()))
-            unconfirmed.append(producer.send(topic, record.value, record.key, partition=0, timestamp_ms=record.time))
-            self.sent += 1
-            if len(unconfirmed) >= _FLUSH_RECORDS:
-                confirm()
-        confirm()
-
-
 @contextmanager
 def named(program: str) -> Iterator[None]:
     """Turn an exception that is no StreamError into one, which names what has ended."""
@@ -118,7 +69,7 @@ def named(program: str) -> Iterator[None]:
 
 def run_demo(
     settings: Settings,
-    records: Iterable[Record],
+    records: Iterable[DemoRecord],
     *,
     rate: float | None,
     screen: Screen,
@@ -133,7 +84,7 @@ def run_demo(
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
-    feed = Feed(settings, screen.announced(records), rate, stop)
+    feed = Sender(settings, settings.topics.input, screen.announced(records), stop, rate=rate)
     pool = ThreadPoolExecutor(2, thread_name_prefix="demo")
     work = pool.submit(worker.run, stop), pool.submit(feed.run)
     judged, last_verdict = 0, time.monotonic()

@@ -22,7 +22,7 @@ from stream_dedup.tools.demo.newsroom import MEANT
 from stream_dedup.worker.observer import BatchReport, CommitStep, Observer
 
 if TYPE_CHECKING:
-    from stream_dedup.tools.demo.run import Record
+    from stream_dedup.tools.demo.run import DemoRecord
 
 # Held-back items that fit on a small terminal below the counts.
 _HELD_BACK_ROWS = 8
@@ -64,7 +64,7 @@ class Screen(Observer):
         self.otherwise: Counter[str] = Counter()
         """Items of these that were decided otherwise, by kind and verdict."""
 
-    def announced(self, records: "Iterable[Record]") -> "Iterator[Record]":
+    def announced(self, records: "Iterable[DemoRecord]") -> "Iterator[DemoRecord]":
         """Pass on the records of a feed of one partition, and remember what their authors meant."""
         for record in records:
             self._meant.append(record.meant)

@@ -4,6 +4,7 @@ Fingerprint, similarity, rule and Deduplicator make the decision. This module ad
 estimates, and compares the texts passage by passage.
 """
 
+import math
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from stream_dedup.dedup.rule import (
     KINSHIP,
     NOVELTY,
     SAME_ARTICLE,
+    columns,
     contributions,
     judge_pairs,
     probability,
@@ -35,8 +37,12 @@ from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
-# What the features of one source mean where the sources differ.
+# What the features of one source mean where the sources differ, or the items are of no series.
 _ELSEWHERE = {"same_source": "two sources", "series": "two sources, so no series"}
+_NO_SERIES = {"series": "one source, and no series"}
+# Features that hold or do not; the others are counts and shares, and one is the logarithm of a ratio.
+_FACTS = frozenset(("same_source", "series", *FIXED))
+_RATIO = "larger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,15 @@ class KeysOfKind:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A feature of a model, and what it adds to the log-odds. A positive number speaks for yes."""
+    """A feature of a model, and what it adds to the log-odds. A positive number speaks for yes.
+
+    value: of this pair; None if the meaning says it.
+    """
 
     name: str
     meaning: str
     adds: float
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +177,15 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
 def _answer(pair: NDArray[np.void], logit: np.float32, threshold: float, of_kinship: bool = False) -> Answer:
     features = KINSHIP if of_kinship else NOVELTY | FIXED
     meanings = {name: feature.meaning for name, feature in features.items()}
-    meanings |= {} if pair["same_source"][0] else _ELSEWHERE
-    terms = [Term(name, meanings[name], adds) for name, adds in contributions(pair, 0, of_kinship).items()]
+    row = columns(pair, "kinship" if of_kinship else "novelty")[0].tolist()
+    values = dict(zip(KINSHIP if of_kinship else NOVELTY, row, strict=True))
+    if not pair["same_source"][0]:
+        meanings |= _ELSEWHERE
+    elif not values.get("series", True):
+        meanings |= _NO_SERIES
+    shown = {name: math.exp(value) if name == _RATIO else value for name, value in values.items() if name not in _FACTS}
+    adds = contributions(pair, 0, of_kinship)
+    terms = [Term(name, meanings[name], value, shown.get(name)) for name, value in adds.items()]
     return Answer(float(probability(np.array(logit))), threshold, sorted(terms, key=lambda term: -abs(term.adds)))
 
 

@@ -24,7 +24,7 @@ class Line:
 
     time: int  # the record's, ms
     verdict: str  # "" in the input
-    id: str
+    id: str  # its own, else its key
     title: str
     detail: str  # the original of a copy or update, or what is wrong with a bad item
 
@@ -48,5 +48,5 @@ def line_of(record: Record, decode: Decoder) -> Line:
     reasons = " ".join(headers[name] for name in (REASON, DETAIL) if name in headers)
     detail = f"of {headers[ORIGINAL]}" if ORIGINAL in headers else reasons
     detail += ", given back by hand" if GIVEN_BACK in headers else ""
-    id, title = (str(fields.get(name) or "") for name in ("id", "title"))
-    return Line(record.timestamp, headers.get(VERDICT, ""), id, title, detail)
+    id = str(fields.get("id") or (record.key or b"").decode("utf-8", "replace"))
+    return Line(record.timestamp, headers.get(VERDICT, ""), id, str(fields.get("title") or ""), detail)

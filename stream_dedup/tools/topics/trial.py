@@ -257,26 +257,32 @@ def _reason(verdict: Verdict, apart: int | None, passes: float) -> str:
     >>> body = Evidence(body=0.93, containment=1.0, novelty=0.02, new_words=0.0)
     >>> _reason(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000, 0.45)
     'texts 93 % alike, no new words, 2 hours later'
+    >>> cut = Evidence(body=0.21, containment=0.97, cut="shorter", novelty=0.02, new_words=0.0)
+    >>> _reason(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=cut), None, 0.45)
+    'a shorter version, 97 % of it is in the other, no new words'
     """
     e = verdict.evidence or Evidence()
+    # Of a cut the share of the whole text says how short it is, and not how alike.
+    held = "of it is in the other" if e.cut == "shorter" else "of the other is in it"
+    cut = f"a {e.cut} version, {_percent(e.containment)} {held}"
     texts = {
         Stage.ID: "the same id again",
         Stage.EXACT: "the same text",
         Stage.HEADLINE: f"headlines {_percent(e.headline)} alike",
-        Stage.BODY: f"texts {_percent(e.body)} alike",
+        Stage.BODY: cut if e.cut else f"texts {_percent(e.body)} alike",
         Stage.PROSE: f"{_percent(e.covered)} of its article is in the other",
         Stage.POLICY: "an update, which [policy] updates holds back",
     }
     parts = [texts.get(verdict.stage, str(verdict.stage))]
-    if e.cut:
-        parts.append(f"a {e.cut} version of it")
+    if e.cut and verdict.stage is not Stage.BODY:
+        parts.append(f"a {e.cut} version")
     if e.new_words is not None and verdict.stage not in (Stage.ID, Stage.EXACT):
         words = round(e.new_words)
         parts.append(counted(words, "new word") if words else "no new words")
         if words and e.novelty is not None and not verdict.forward and verdict.kind is Kind.DUPLICATE:
             parts[-1] += f" (novelty {e.novelty:.2f}; let through from {passes:.2f} on)"
     if apart is not None:
-        parts.append(f"{span(abs(apart))} {'later' if apart >= 0 else 'earlier'}")
+        parts.append(f"{span(abs(apart))} {'later' if apart > 0 else 'earlier'}" if apart else "at the same time")
     return ", ".join(parts)
 
 

@@ -1,6 +1,7 @@
 """`demo` says what is wrong before Kafka starts, and writes its counts as a person would."""
 
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -9,7 +10,8 @@ from typer.testing import CliRunner
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError
-from stream_dedup.tools.cli.demo import _report
+from stream_dedup.settings import load_settings
+from stream_dedup.tools.cli.demo import _file_records, _report
 from stream_dedup.tools.demo.run import DemoResult
 
 
@@ -35,6 +37,12 @@ def test_wrong_settings_are_said_before_anything_starts(monkeypatch: pytest.Monk
     assert "secret" not in str(error)
     monkeypatch.setenv("STREAM_DEDUP_WORKER__MEMORY", "a lot")
     assert isinstance(CliRunner().invoke(app, ["demo", "--once"]).exception, ConfigError)
+
+
+def test_items_of_a_file_without_an_id_have_no_key_in_common(tmp_path: Path) -> None:
+    path = tmp_path / "news.jsonl"
+    path.write_text('{"title": "Ferry stopped"}\n{"id": "b", "title": "Asteroid turns"}\n')
+    assert [record.key for record in _file_records(path, load_settings())] == [None, b"b"]
 
 
 def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from stream_dedup.tools.batch.filter import filter_files
 from stream_dedup.tools.cli.demo import _file_records, _sample_records
 from stream_dedup.tools.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.tools.demo.newsroom import endless_records, meant, sample_feed, sample_records
-from stream_dedup.tools.demo.run import DemoResult, Record, run_demo
+from stream_dedup.tools.demo.run import DemoRecord, DemoResult, run_demo
 from stream_dedup.tools.demo.screen import Screen, reason_of
 from stream_dedup.worker.observer import BatchReport, Observer
 from tests.cli.commands import words
@@ -137,7 +137,7 @@ def test_the_rounds_of_an_endless_demo_share_no_id_and_are_dated_in_the_days_bef
 def otherwise(records: Iterable[tuple[bytes | None, bytes]]) -> tuple[int, Counter[str]]:
     """Judge records; return their number, and how many were decided otherwise than meant, by kind and verdict."""
     screen, decode = Screen(), Decoder(load_settings().item)
-    announced = list(screen.announced(Record(key, value, 0, meant(value)) for key, value in records if value))
+    announced = list(screen.announced(DemoRecord(key, value, 0, meant=meant(value)) for key, value in records if value))
     items = [decode(record.value, record.key, 0) for record in announced]
     with Deduplicator() as dedup:
         for first in range(0, len(items), 40):

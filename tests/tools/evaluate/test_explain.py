@@ -76,6 +76,18 @@ def test_the_reasons_of_both_models_add_up_to_what_they_say() -> None:
     assert other.as_json()["novelty"]["features"][0]["meaning"]
 
 
+def test_a_reason_has_the_value_of_its_feature_and_contradicts_no_other() -> None:
+    first = item("a", "Ferry stopped", TEXT, "x.example")
+    told = explain(first, item("b", "Ferry stopped", f"{TEXT} {MORE}", "x.example"), Settings())
+    assert told.novelty
+    assert told.kinship
+    values = {term.name: term.value for term in told.novelty.features}
+    assert (values["headline"], values["new_sentences"], values["same_source"]) == (1.0, len(MORE.split()), None)
+    assert values["larger"] is not None
+    assert 2 < values["larger"] < 4, "times as long"
+    assert "one source, and no series" in {term.meaning for term in told.kinship.features}
+
+
 @pytest.mark.parametrize("table", [{"decision": {"jaccard": 0.5}}, {"fingerprint": {"family": "simhash"}}])
 def test_where_plain_similarity_decides_no_model_is_asked(table: dict[str, dict[str, str]]) -> None:
     told = explain(item("a", "Ferry", TEXT), item("b", "Ferry", TEXT), Settings.model_validate(table))

@@ -6,8 +6,8 @@ from stream_dedup.settings import ItemSettings
 from stream_dedup.tools.topics.tail import Line, line_of
 
 
-def shown(value: bytes | None, *headers: tuple[str, bytes]) -> Line:
-    return line_of(Record("news", 0, 5, 1000, None, value, headers), Decoder(ItemSettings()))
+def shown(value: bytes | None, *headers: tuple[str, bytes], key: bytes | None = None) -> Line:
+    return line_of(Record("news", 0, 5, 1000, key, value, headers), Decoder(ItemSettings()))
 
 
 def test_a_held_back_item_shows_its_original_and_our_verdict() -> None:
@@ -29,5 +29,5 @@ def test_bytes_that_are_no_item_show_what_is_wrong() -> None:
 
 
 def test_a_tombstone_and_a_record_of_the_input_have_a_line() -> None:
-    assert shown(None, ("dedup-verdict", b"tombstone")) == Line(1000, "tombstone", "", "", "")
+    assert shown(None, ("dedup-verdict", b"tombstone"), key=b"b") == Line(1000, "tombstone", "b", "", "")
     assert shown(b'{"id": "b", "title": "T"}') == Line(1000, "", "b", "T", "")
