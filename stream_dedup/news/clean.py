@@ -163,13 +163,13 @@ def _plain(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     """Return the text of HTML that was escaped still more often, else the text. A comment may be an editor's slip."""
-    more = text
+    plainer = text
     for _ in range(_MOST_ESCAPES):
-        before, more = more, decode_entities(more)
-        if more == before:
+        before, plainer = plainer, decode_entities(plainer)
+        if plainer == before:
             break
-        if "</" in more and is_html(more):
-            return text_of_html(more)
+        if "</" in plainer and is_html(plainer):
+            return text_of_html(plainer)
     return text
 
 
@@ -191,7 +191,7 @@ def _may_have_links(text: str) -> bool:
 
 
 def _is_page(html: str) -> bool:
-    """Whether a text is a whole page and not a fragment of HTML.
+    """Return whether a text is a whole page and not a fragment of HTML.
 
     >>> _is_page("<!DOCTYPE html><html><body><p>x"), _is_page("<p>x")
     (True, False)
@@ -243,7 +243,7 @@ def from_base64(text: str) -> str:
 
 
 def is_html(text: str) -> bool:
-    """Whether a text contains HTML and not just a "<". O(length); texts without "<" cost one search.
+    """Return whether a text contains HTML and not just a "<". O(length); texts without "<" cost one search.
 
     >>> is_html("<p>Bridge <b>opens</b>"), is_html("5 < 6 and a<b"), is_html("Boeing Co <BA> said <I> rose")
     (True, False, False)
@@ -334,40 +334,40 @@ def title_of_html(html: str) -> str:
 
 
 def _may_have_long_tag(html: str) -> bool:
-    """Whether a tag may be longer than `_LONGEST_TAG`, wherever tags and quoted values really begin.
+    """Return whether a tag may be longer than `_LONGEST_TAG`, wherever tags and quoted values really begin.
 
     A scan that takes script for markup, or an apostrophe for a quote, could miss such a tag. So this one follows all
     readings at once: each "<" and letter may begin a tag, and the lengths are upper bounds. O(length).
     """
     if len(html) <= _LONGEST_TAG:
         return False
-    none = -1
-    bare = double = single = none  # length so far of a tag that is outside of quotes here, or within them
+    outside = -1
+    bare = double = single = outside  # length so far of a tag that is outside of quotes here, or within them
     end = 0
     for mark in _TAG_MARK.finditer(html):
         kind, start = mark[0], end
         end = mark.end()
-        if bare > none:
+        if bare > outside:
             bare += end - start
             if bare > _LONGEST_TAG:
                 return True
         if kind == ">":
-            bare = none
+            bare = outside
         elif kind[0] == "<":
             bare = max(bare, 0)
         else:  # a quote ends a value, and perhaps begins one
-            opened = bare if kind[0] == "=" else none
-            if opened > none and _begins_value(html, mark.start()):
-                bare = none
+            opened = bare if kind[0] == "=" else outside
+            if opened > outside and _begins_value(html, mark.start()):
+                bare = outside
             if kind[-1] == '"':
                 bare, double = max(bare, double), opened
             else:
                 bare, single = max(bare, single), opened
-    return bare > none and bare + len(html) - end > _LONGEST_TAG
+    return bare > outside and bare + len(html) - end > _LONGEST_TAG
 
 
 def _begins_value(html: str, equals: int) -> bool:
-    """Whether a quote after this equals sign begins a value in every reading that is within a tag here.
+    """Return whether a quote after this equals sign begins a value in every reading that is within a tag here.
 
     It does not in an unquoted value, nor if the sign itself begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
     """

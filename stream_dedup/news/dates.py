@@ -251,7 +251,9 @@ def _foreign() -> dict[str, int | str]:
         halves |= {word: half for half in ("am", "pm") for word in words[half] if not word.isascii() and len(word) > 1}
     # Short ones are Roman numbers, and some of those are words of other languages.
     known = {
-        word: min(each) for word, each in months.items() if len(each) == 1 and not (word.isascii() and len(word) < 3)
+        word: min(numbers)
+        for word, numbers in months.items()
+        if len(numbers) == 1 and not (word.isascii() and len(word) < 3)
     }
     return dict.fromkeys(fillers, 0) | halves | {w: -month if w in fillers else month for w, month in known.items()}
 

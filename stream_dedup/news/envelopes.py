@@ -41,7 +41,7 @@ def content_of(record: dict[str, Any]) -> Content | None:
                 return Content(row, is_deleted=name == "before")
     if meant_by(record, "title"):
         return None
-    for text in [each for name, each in record.items() if name in _STRINGS and isinstance(each, str)]:
+    for text in [value for name, value in record.items() if name in _STRINGS and isinstance(value, str)]:
         held = opened(from_base64(text))
         if isinstance(held, dict) and (content := content_of(held) or (Content(held) if is_item(held) else None)):
             return content

@@ -73,7 +73,10 @@ def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]
     fields: dict[str, str] = dict([*PRESETS[preset].items(), *settings.fields.items()])
     if settings.has_fingerprints:
         del fields["title"], fields["text"]
-    return {name: [_split(f"fields.{name}", each) for each in alternatives(path)] for name, path in fields.items()}
+    return {
+        name: [_split(f"fields.{name}", alternative) for alternative in alternatives(path)]
+        for name, path in fields.items()
+    }
 
 
 def names_in(value: bytes) -> list[str]:
@@ -150,7 +153,7 @@ class FieldReader:
         if record.get("specversion") is not None:
             return True
         lists = items_in(record).read if self._query is None else []
-        return any(each.path.partition(".")[0] not in self._tops for each in lists)
+        return any(listing.path.partition(".")[0] not in self._tops for listing in lists)
 
     def _opened(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a record: those of the query, and those that its wrappers lend."""
@@ -171,10 +174,10 @@ class FieldReader:
                 if (top := ".".join(path[:end]))
             ]
             if self._is_auto and field not in self._mapped:
-                more = meant_by(names, field)
+                meanings = meant_by(names, field)
                 if field == "text":
-                    more += [name for name in names if plain_name(name) in NODES]
-                candidates += [(name, []) for name in more if (name, []) not in candidates]
+                    meanings += [name for name in names if plain_name(name) in NODES]
+                candidates += [(name, []) for name in meanings if (name, []) not in candidates]
             # Among several texts the longest counts, among several dates the first readable one.
             has_choice = len(candidates) > 1 and field in ("text", "published")
             is_sure = (
@@ -188,7 +191,7 @@ class FieldReader:
 def _filled_names(record: dict[str, Any]) -> tuple[str, ...]:
     if all(record.values()):  # most records
         return tuple(record)
-    return tuple([name for name, each in record.items() if each or each == 0])
+    return tuple([name for name, value in record.items() if value or value == 0])
 
 
 # An answer that says that a service failed has such members, and nothing of an article.
@@ -219,7 +222,7 @@ def _members(value: bytes) -> dict[str, Any]:
             raise
     plain = value.removeprefix(BOM_UTF8)
     try:
-        return {name: _member(each) for name, each in _NAMES(plain).items()}
+        return {name: _member(raw) for name, raw in _NAMES(plain).items()}
     except msgspec.DecodeError as error:
         if isinstance(error, msgspec.ValidationError):
             raise
@@ -261,7 +264,7 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             return value, name  # as `with_time` would, without the other dates: half of what a record takes
         if field == "text":
             is_nodes = not path and plain_name(top) in NODES
-            if is_nodes and isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value):
+            if is_nodes and isinstance(value, list) and not any(isinstance(element, (dict, list)) for element in value):
                 continue
             text = rich_text(value) if is_nodes and not isinstance(value, str) else text_of(value)
             if text is not value and isinstance(text, str) and text != plain_value(field, value):
@@ -276,12 +279,12 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             values.append((value, name))
     if field == "published":
         return with_time(values or [not_plain])
-    texts = [each for each in values if isinstance(each[0], str)]
+    texts = [reading for reading in values if isinstance(reading[0], str)]
     most = max((len(text) for text, _ in texts), default=0) if nodes else 0
-    texts += [each for each in nodes if len(each[0]) > _FULLER * most]
+    texts += [node for node in nodes if len(node[0]) > _FULLER * most]
     if field == "text" and texts and not is_mapped:
-        text = article([each for each, _ in texts])
-        return text, next(name for each, name in texts if each.startswith(text))
+        text = article([text for text, _ in texts])
+        return text, next(name for candidate, name in texts if candidate.startswith(text))
     return ((field != "id" and texts) or values or [not_plain])[0]
 
 
@@ -295,7 +298,7 @@ def _at(value: Any, path: Path) -> Any:
         if isinstance(value, list) and part.isdigit():
             value = value[int(part)] if int(part) < len(value) else None
         elif isinstance(value, list):
-            value = [each[part] for each in value if isinstance(each, dict) and part in each]
+            value = [element[part] for element in value if isinstance(element, dict) and part in element]
         else:
             value = value.get(part) if isinstance(value, dict) else None
     return value

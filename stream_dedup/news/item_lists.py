@@ -60,10 +60,10 @@ class Listing(NamedTuple):
     def lines(self) -> list[bytes]:
         """Return each item as a JSON object. The site is the source of those without an address and a source."""
         lines = []
-        for each in self.items:
-            if self.site and isinstance(each, dict) and not meant_by(each, "url") and not meant_by(each, "source"):
-                each = {"source": self.site} | each
-            lines.append(msgspec.json.encode(each))
+        for item in self.items:
+            if self.site and isinstance(item, dict) and not meant_by(item, "url") and not meant_by(item, "source"):
+                item = {"source": self.site} | item
+            lines.append(msgspec.json.encode(item))
         return lines
 
     def __str__(self) -> str:
@@ -88,15 +88,15 @@ def items_in(document: Any) -> Found:
     lists = _merged(_lists(document, "", _DEEPEST))
     if not lists and isinstance(document, dict) and "jsonfeed.org" in str(document.get("version")):
         return Found([Listing("items", [])], [])
-    rank = max((each.rank for each in lists), default=Rank.OTHER)
-    read = [each for each in lists if rank and each.rank is rank]
+    rank = max((listing.rank for listing in lists), default=Rank.OTHER)
+    read = [listing for listing in lists if rank and listing.rank is rank]
     if rank is Rank.NAMED:
-        read = [max(read, key=lambda each: len(each.items))]
-    return Found(read, [each for each in lists if not any(each is one for one in read)])
+        read = [max(read, key=lambda listing: len(listing.items))]
+    return Found(read, [listing for listing in lists if not any(listing is chosen for chosen in read)])
 
 
 def is_item(record: dict[str, Any]) -> bool:
-    """Whether a record has a title or a text."""
+    """Return whether a record has a title or a text."""
     record = flat(record)
     return _has(record, "title") or _has(record, "text")
 
@@ -109,9 +109,9 @@ def flat(record: dict[str, Any], wrappers: frozenset[str] = WRAPPERS, depth: int
     if not depth:
         return record
     for name in [name for name in wrappers & record.keys() if isinstance(record[name], dict)]:
-        inner = {f"{name}.{each}": value for each, value in flat(record[name], wrappers, depth - 1).items()}
+        inner = {f"{name}.{member}": value for member, value in flat(record[name], wrappers, depth - 1).items()}
         if name == "sys" or meant_by(inner, "title") or meant_by(inner, "text"):
-            record = {each: value for each, value in record.items() if each != name} | inner
+            record = {member: value for member, value in record.items() if member != name} | inner
     return record
 
 
@@ -131,7 +131,7 @@ def _longest(record: Any) -> int:
 
 
 def _is_article(value: Any) -> bool:
-    """Whether a member is an article of its own, such as the lead of a page, and no text."""
+    """Return whether a member is an article of its own, such as the lead of a page, and no text."""
     return isinstance(value, dict) and len(value) > 1 and _has(value, "title", "name") and _has(value, "text")
 
 
@@ -139,7 +139,7 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
     """Return the lists of objects below a value, except those of an item."""
     if isinstance(value, list):
         return _in_list(value, path, depth, site)
-    if not isinstance(value, dict) or not depth or not any(isinstance(each, (dict, list)) for each in value.values()):
+    if not isinstance(value, dict) or not depth or not any(isinstance(child, (dict, list)) for child in value.values()):
         return []
     rows = _rows(value)
     if rows and (rank := _rank(rows)) and not (isinstance(next(iter(value.values())), dict) and is_item(value)):
@@ -160,58 +160,60 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
             lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
     is_own = bool(lists) and is_item(value)
     if _are_sure(lists) and not is_own:
-        singles = {name: each for name, each in value.items() if name not in WRAPPERS and _is_article(each)}
-        paths = {f"{path}.{step(name)}".removeprefix("."): each for name, each in singles.items()}
-        lists += [Listing(where, [each]) for where, each in paths.items()]
+        singles = {name: article for name, article in value.items() if name not in WRAPPERS and _is_article(article)}
+        paths = {f"{path}.{step(name)}".removeprefix("."): article for name, article in singles.items()}
+        lists += [Listing(where, [article]) for where, article in paths.items()]
     if is_own:
-        lists = [each if _is_apart(value, each) else each._replace(rank=Rank.OTHER) for each in lists]
+        lists = [listing if _is_apart(value, listing) else listing._replace(rank=Rank.OTHER) for listing in lists]
     return lists
 
 
 def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
-    """Whether a list in what looks like an item has other items, and not its parts."""
-    own, most = _longest(record), max(map(_longest, listing.items), default=0)
+    """Return whether a list in what looks like an item has other items, and not its parts."""
+    length, most = _longest(record), max(map(_longest, listing.items), default=0)
     name = listing.path.rpartition(".")[2].removesuffix("[]").strip('"')
     if name in LISTS:
-        return own <= most
+        return length <= most
     if is_text_name(name) or plain_name(name) in NODES:
         return False
-    return own < _PROSE <= most and listing.rank is Rank.SURE and not meant_by(record, "published")
+    return length < _PROSE <= most and listing.rank is Rank.SURE and not meant_by(record, "published")
 
 
 def _in_list(values: list[Any], path: str, depth: int, site: str) -> list[Listing]:
     """Return a list, and the lists in those of its elements that hold further ones."""
     first = values[:_SAMPLED]
-    if 2 * sum(isinstance(each, dict) and _is_node(each) for each in first) > len(first):
+    if 2 * sum(isinstance(entry, dict) and _is_node(entry) for entry in first) > len(first):
         return []
-    lists, own = list[Listing](), list[Any]()
-    for each in values:
-        inner = _lists(each, f"{path}[]", depth - 1, site) if depth and isinstance(each, (dict, list)) else []
+    lists, entries = list[Listing](), list[Any]()
+    for entry in values:
+        inner = _lists(entry, f"{path}[]", depth - 1, site) if depth and isinstance(entry, (dict, list)) else []
         if _are_sure(inner):
             lists += inner
         else:
-            own.append(each)
-    if any(_is_typed(each) for each in own):  # JSON-LD: the page, its images and persons are none
-        lists += [Listing(path, [each for each in own if not _is_typed(each)], rank=Rank.OTHER)]
-        own = [each for each in own if _is_typed(each)]
-    if _are_objects(own) or (own and lists):
-        lists += [Listing(path, own, site, _rank(own))]
-    return [each for each in lists if each.items]
+            entries.append(entry)
+    if any(_is_typed(entry) for entry in entries):  # JSON-LD: the page, its images and persons are none
+        lists += [Listing(path, [entry for entry in entries if not _is_typed(entry)], rank=Rank.OTHER)]
+        entries = [entry for entry in entries if _is_typed(entry)]
+    if _are_objects(entries) or (entries and lists):
+        lists += [Listing(path, entries, site, _rank(entries))]
+    return [listing for listing in lists if listing.items]
 
 
 def _are_objects(values: Any) -> bool:
-    return isinstance(values, list) and any(isinstance(each, dict) for each in values)
+    return isinstance(values, list) and any(isinstance(entry, dict) for entry in values)
 
 
 def _are_sure(lists: list[Listing]) -> bool:
-    return any(each.rank is Rank.SURE for each in lists)
+    return any(listing.rank is Rank.SURE for listing in lists)
 
 
 def _merged(lists: list[Listing]) -> list[Listing]:
     """Join the lists of one path and site, which are those of groups."""
     joined = dict[tuple[str, str, Rank], Listing]()
-    for each in lists:
-        joined.setdefault((each.path, each.site, each.rank), each._replace(items=[])).items.extend(each.items)
+    for listing in lists:
+        joined.setdefault((listing.path, listing.site, listing.rank), listing._replace(items=[])).items.extend(
+            listing.items
+        )
     return list(joined.values())
 
 
@@ -235,7 +237,7 @@ def _rank_of(record: dict[str, Any]) -> Rank:
 
 
 def _is_node(record: dict[str, Any]) -> bool:
-    """Whether an object is a node of a text: it has a kind, and neither headline nor address nor date."""
+    """Return whether an object is a node of a text: it has a kind, and neither headline nor address nor date."""
     record = flat(record)
     kinds = (record.get(name) for name in _KINDS)
     return any(isinstance(kind, str) and _NODE.search(kind) for kind in kinds) and not any(
@@ -250,7 +252,7 @@ def _is_typed(record: Any) -> bool:
 def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a table, which pandas writes by columns or by rows, or the items of a dict by their ids."""
     columns = list(value.values())
-    if len(columns) > 1 and all(isinstance(each, dict) and each for each in columns):
+    if len(columns) > 1 and all(isinstance(column, dict) and column for column in columns):
         if all(key.isdigit() for key in columns[0]):
             return [{name: column.get(key) for name, column in value.items()} for key in columns[0]]
         shared = columns[0].keys() & columns[1].keys()
@@ -258,7 +260,7 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
             return []
         is_counted = list(value) == [str(number) for number in range(len(value))]  # a count is no id
         return [row if is_counted or meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
-    if len(columns) > 1 and all(isinstance(each, list) and len(each) == len(columns[0]) > 1 for each in columns):
+    if len(columns) > 1 and all(isinstance(column, list) and len(column) == len(columns[0]) > 1 for column in columns):
         return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
     names, rows = value.get("columns"), value.get("data")
     if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
@@ -286,4 +288,8 @@ def loads(text: bytes) -> list[Any]:
 
 def _repaired(match: re.Match[str]) -> str:
     text = match[0]
-    return "" if text == "," else _BAD_ESCAPE.sub(lambda one: one[0] if one[1] in '"\\/bfnrtu' else one[1], text)
+    return (
+        ""
+        if text == ","
+        else _BAD_ESCAPE.sub(lambda escape: escape[0] if escape[1] in '"\\/bfnrtu' else escape[1], text)
+    )

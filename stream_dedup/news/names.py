@@ -185,7 +185,7 @@ def plain_name(name: str) -> str:
 
 
 def is_text_name(name: str) -> bool:
-    """Whether a name looks like the name of a text.
+    """Return whether a name looks like the name of a text.
 
     >>> [is_text_name(name) for name in ("maintext", "yandex:full-text", "image_description", "@context")]
     [True, True, False, False]

@@ -51,7 +51,7 @@ class Query:
             return None
         if not found or not isinstance(found, list):
             return None
-        return [item for each in found for item in (each if isinstance(each, list) else [each])]
+        return [item for entry in found for item in (entry if isinstance(entry, list) else [entry])]
 
     def item(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the view of a record's item. Raises BadItem if it has several, or if a function of the query fails."""

@@ -2,7 +2,7 @@
 script of Serbian, readings of Japanese characters, spaced letters.
 
 A copy differs in these from its original, and nothing in them is news. The first characters tell an encoding and a
-language, so an ordinary text costs a search for links; ftfy repairs encodings and is asked only where one looks wrong.
+language, so an ordinary text costs a search for links. ftfy repairs encodings, and is asked only where one looks wrong.
 """
 
 import re
@@ -19,14 +19,14 @@ _MOST_REPAIRED = 100_000  # ftfy takes some milliseconds for 10,000 characters
 _TO_LATIN: dict[int, int | str] = {}
 _TO_LATIN |= str.maketrans("абвгдђежзијклмнопрстћуфхцчш", "abvgdđežzijklmnoprstćufhcčš")
 _TO_LATIN |= str.maketrans("АБВГДЂЕЖЗИЈКЛМНОПРСТЋУФХЦЧШ", "ABVGDĐEŽZIJKLMNOPRSTĆUFHCČŠ")
-_TO_LATIN |= {ord(one): two for one, two in zip("љњџЉЊЏ", ("lj", "nj", "dž", "Lj", "Nj", "Dž"), strict=True)}
+_TO_LATIN |= {ord(letter): pair for letter, pair in zip("љњџЉЊЏ", ("lj", "nj", "dž", "Lj", "Nj", "Dž"), strict=True)}
 _READING = re.compile("(?<=[\u3005\u3400-\u9fff])[（(][\u3041-\u309f\u30fc]{1,20}[)）]")
 _SPACED = re.compile(r"(?<!\w)\w(?: \w)+(?!\w)")
 _WORD = re.compile(r"\w\w")
 
 
 def as_written(title: str, text: str) -> tuple[str, str]:
-    """Title and text as their author wrote them. O(length).
+    """Return the title and the text as their author wrote them. O(length).
 
     >>> as_written("F I R E S   I N Elm", "See the map https://a.example/?utm_source=feed of SÃ£o JosÃ©.")
     ('FIRES   IN Elm', 'See the map  of São José.')
@@ -48,10 +48,10 @@ def as_written(title: str, text: str) -> tuple[str, str]:
 
 
 def _without_links(text: str) -> str:
-    """A text without the links and the spaces between letters."""
+    """Return a text without the links and the spaces between letters."""
     if "/" in text and "://" in text:  # one character is found at once, and most texts lack it
-        at = max(text.find("://") - len("https"), 0)
-        shorter = (text[:at] + _LINK.sub("", text[at:])).strip()
+        start = max(text.find("://") - len("https"), 0)
+        shorter = (text[:start] + _LINK.sub("", text[start:])).strip()
         text = shorter if _WORD.search(shorter) else text
     if text[1:2] == " " and text[1:8:2] == "    ":  # four single letters or more
         word = _WORD.search(text)
@@ -67,7 +67,7 @@ def _is_misread(head: str) -> bool:
 
 
 def _repaired(text: str) -> str:
-    """The text in the encoding that was meant, if it looks wrong and ftfy is sure of one."""
+    """Return the text in the encoding that was meant, if it looks wrong and ftfy is sure of one."""
     from ftfy import fix_encoding
 
     return fix_encoding(text) if _is_misread(text[:_HEAD]) and len(text) <= _MOST_REPAIRED else text

@@ -27,26 +27,28 @@ def articles_in(roots: Sequence[Any]) -> list[Any]:
     >>> [each.tag for each in articles_in([root])], articles_in([root[0][0][0]])
     (['story', 'story'], [])
     """
-    level, own = list(roots), [each for each in roots if _longest(each) >= 0]
-    if len(own) > 1:
-        return own
+    level, outermost = list(roots), [root for root in roots if _longest(root) >= 0]
+    if len(outermost) > 1:
+        return outermost
     single: list[Any] = []
     for _ in range(_DEEPEST):
-        children = [child for each in level for child in each.iterchildren(etree.Element)]
+        children = [child for parent in level for child in parent.iterchildren(etree.Element)]
         level = [child for child in children if not PARTS.search(str(child.tag))]
-        articles = Counter(each.tag for each in level if _longest(each) >= 0)
-        tags = Counter(each.tag for each in level)
-        found = [each for each in level if articles[each.tag] > max(1, tags[each.tag] // 2)]
+        articles = Counter(element.tag for element in level if _longest(element) >= 0)
+        tags = Counter(element.tag for element in level)
+        found = [element for element in level if articles[element.tag] > max(1, tags[element.tag] // 2)]
         if found:
-            return own if own and _longest(own[0]) > max(map(_longest, found)) else found
-        single = single or [each for each in level if _longest(each) > 0]
-    return own or single
+            return outermost if outermost and _longest(outermost[0]) > max(map(_longest, found)) else found
+        single = single or [element for element in level if _longest(element) > 0]
+    return outermost or single
 
 
 def is_prose(element: Any, name: str) -> bool:
-    """Whether an element holds a headline or a text, whose tags are markup."""
+    """Return whether an element holds a headline or a text, whose tags are markup."""
     is_text = is_text_name(name) or meant_by([name], "title")
-    return bool(is_text) and all(local_name(each).lower() in _MARKUP for each in element.iterdescendants(etree.Element))
+    return bool(is_text) and all(
+        local_name(child).lower() in _MARKUP for child in element.iterdescendants(etree.Element)
+    )
 
 
 def _longest(element: Any) -> int:
