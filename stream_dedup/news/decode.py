@@ -255,7 +255,7 @@ def _text_of(name: str, value: Any) -> str:
 
 
 def _prose_of(name: str, value: Any) -> str:
-    if type(value) is str and " " in value:  # neither a missing value nor Base64
+    if type(value) is str and (not value.isascii() or " " in value):  # neither a missing value nor Base64
         return value
     text = _text_of(name, value)
     return "" if len(text) <= _LONGEST_NO_VALUE and text in NO_VALUES else from_base64(text)

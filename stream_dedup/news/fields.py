@@ -56,8 +56,7 @@ class _Place(NamedTuple):
     """Where a field may be."""
 
     field: str
-    member: str | None  # that is the field, if there is no other choice
-    paths: list[tuple[str, Path]]  # else these members, and a path in each, in this order
+    paths: list[tuple[str, Path, str]]  # members, a path in each, and its name, in this order
     is_mapped: bool  # by the settings: the first filled one counts
 
 
@@ -131,12 +130,11 @@ class FieldReader:
                 "answer", f"the answer of a service that failed, and no news: {_ENCODE(record)[:_SHOWN].decode()}"
             )
         values = []
-        for place in places:
-            _, member, paths, _ = place
+        for member, place in places:
             value = record[member] if member is not None else None
             # A text may end with NewsAPI's note, or be nodes in JSON.
             if type(value) is not str or value.endswith(_CLOSING):
-                value = _read_place(record, place)[0] if paths else None
+                value = _read_place(record, place)[0] if place.paths else None
             values.append(value)
         return shape, tuple(values)
 
@@ -144,9 +142,9 @@ class FieldReader:
         """Return the name under which each field of a record was found, and the names of the other texts."""
         record = self._opened(_members(json))
         _, places, _ = self._places(_filled_names(record))
-        names = {place.field: name for place in places if (name := _read_place(record, place)[1])}
-        paths = next((place.paths for place in places if place.field == "text"), [])
-        texts = [".".join((top, *path)) for top, path in paths if isinstance(text_of(record[top]), str)]
+        names = {place.field: name for _, place in places if (name := _read_place(record, place)[1])}
+        paths = next((place.paths for _, place in places if place.field == "text"), [])
+        texts = [name for top, _, name in paths if isinstance(text_of(record[top]), str)]
         return names, [name for name in texts if name != names.get("text")]
 
     def _is_envelope(self, record: dict[str, Any]) -> bool:
@@ -161,14 +159,17 @@ class FieldReader:
             record = self._query.item({name: _at(value, []) for name, value in record.items()})
         return flat(record, self._wrappers)
 
-    def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[_Place], bool]:
-        """Return the shape of records with these filled names, the places of the fields, and if it may be an error."""
+    def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[tuple[str | None, _Place]], bool]:
+        """Return the shape of records with these filled names, the places of the fields, and if it may be an error.
+
+        Before each place stands the member that is the field, if there is no other choice.
+        """
         deciding = tuple(name for name in FIELDS if name in self.fields)
         shape = shape_of({*names}, deciding) if self._is_auto else next(iter(self._maps))
-        places = []
+        places = list[tuple[str | None, _Place]]()
         for field, paths in self._maps[shape].items():
             candidates = [
-                (top, path[end:])
+                (top, path[end:], ".".join(path))
                 for path in paths
                 for end in [next((n for n in range(len(path), 0, -1) if ".".join(path[:n]) in names), 0)]
                 if (top := ".".join(path[:end]))
@@ -177,14 +178,14 @@ class FieldReader:
                 meanings = meant_by(names, field)
                 if field == "text":
                     meanings += [name for name in names if plain_name(name) in NODES]
-                candidates += [(name, []) for name in meanings if (name, []) not in candidates]
+                candidates += [(name, [], name) for name in meanings if (name, [], name) not in candidates]
             # Among several texts the longest counts, among several dates the first readable one.
             has_choice = len(candidates) > 1 and field in ("text", "published")
             is_sure = (
                 candidates and not candidates[0][1] and not has_choice and plain_name(candidates[0][0]) not in NODES
             )
-            places.append(_Place(field, candidates[0][0] if is_sure else None, candidates, field in self._mapped))
-        found = {place.field: {top for top, _ in place.paths} for place in places if place.paths}
+            places.append((candidates[0][0] if is_sure else None, _Place(field, candidates, field in self._mapped)))
+        found = {place.field: {top for top, _, _ in place.paths} for _, place in places if place.paths}
         return shape, places, found.keys() == {"text"} and found["text"] <= _MESSAGES and not _ERRORS.isdisjoint(names)
 
 
@@ -249,13 +250,12 @@ def _is_large(raw: msgspec.Raw) -> bool:
 
 def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
     """Return the field's value and its name, or else a value without a plain meaning, so that the error can name it."""
-    field, _, paths, is_mapped = place
+    field, paths, is_mapped = place
     values: list[tuple[Any, str]] = []
     nodes: list[tuple[str, str]] = []
     not_plain: tuple[Any, str] = None, ""
-    for top, path in paths:
+    for top, path, name in paths:
         value = _at(record[top], path)
-        name = ".".join((top, *path))
         if field == "fingerprint":  # has no other forms: the value is right or refused
             if value is not None:
                 return value, name

@@ -15,6 +15,7 @@ _MISREAD = re.compile("[Â-ä][\x80-¿€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’�
 _PARTS = bytes(1 if 0xC2 <= n <= 0xE4 else 2 if 0x80 <= n < 0xC0 or n == ord("?") else 0 for n in range(256))
 # A wrong encoding and a language show in the first characters; to search all of them takes a tenth of a fingerprint.
 _HEAD = 300
+_LATIN_END = "\u0370"
 _MOST_REPAIRED = 100_000  # ftfy takes some milliseconds for 10,000 characters
 _TO_LATIN: dict[int, int | str] = {}
 _TO_LATIN |= str.maketrans("абвгдђежзијклмнопрстћуфхцчш", "abvgdđežzijklmnoprstćufhcčš")
@@ -34,10 +35,11 @@ def as_written(title: str, text: str) -> tuple[str, str]:
     (('Požar u gradu', 'Tri osobe su poginule kod Valjeva.'), ('', '山道を通る'))
     """
     title, text = _without_links(title), _without_links(text)
-    head = f"{title} {text[:_HEAD]}"
-    if head.isascii():
+    if text.isascii() and title.isascii():
         return title, text
-    if _is_misread(head):
+    head = f"{title} {text[:_HEAD]}"
+    # Text that was misread begins with a character of Latin-1.
+    if (title[:1] < _LATIN_END or text[:1] < _LATIN_END) and _is_misread(head):
         title, text = _repaired(title), _repaired(text)
     if "を" in head or "る" in head:  # Japanese; other texts have many brackets
         title, text = _READING.sub("", title), _READING.sub("", text)
@@ -49,10 +51,14 @@ def as_written(title: str, text: str) -> tuple[str, str]:
 
 def _without_links(text: str) -> str:
     """Return a text without the links and the spaces between letters."""
-    if "/" in text and "://" in text:  # one character is found at once, and most texts lack it
-        start = max(text.find("://") - len("https"), 0)
-        shorter = (text[:start] + _LINK.sub("", text[start:])).strip()
-        text = shorter if _WORD.search(shorter) else text
+    if "/" in text:  # one character is found five times as fast as several
+        slash = text.find("/")
+        while slash >= 0 and text[slash - 1 : slash + 2] != "://":
+            slash = text.find("/", slash + 1)
+        if slash >= 0:
+            start = max(slash - len("https:"), 0)
+            shorter = (text[:start] + _LINK.sub("", text[start:])).strip()
+            text = shorter if _WORD.search(shorter) else text
     if text[1:2] == " " and text[1:8:2] == "    ":  # four single letters or more
         word = _WORD.search(text)
         end = word.start() if word else len(text)
@@ -63,11 +69,11 @@ def _without_links(text: str) -> str:
 def _is_misread(head: str) -> bool:
     # Most texts lack a lead byte, and to look for it takes a third of the search.
     parts = head.encode("latin-1", "replace").translate(_PARTS)
-    return b"\1" in parts and b"\1\2" in parts and _MISREAD.search(head) is not None
+    return b"\1\2" in parts and _MISREAD.search(head) is not None
 
 
 def _repaired(text: str) -> str:
     """Return the text in the encoding that was meant, if it looks wrong and ftfy is sure of one."""
     from ftfy import fix_encoding
 
-    return fix_encoding(text) if _is_misread(text[:_HEAD]) and len(text) <= _MOST_REPAIRED else text
+    return fix_encoding(text) if len(text) <= _MOST_REPAIRED and _is_misread(text[:_HEAD]) else text
