@@ -9,10 +9,13 @@ import re
 
 # In ASCII: Chinese may go on right behind a link. A full stop behind it belongs to the sentence.
 _LINK = re.compile(r"https?://[!-'*-;=?-Z\\^-~]*[0-9A-Za-z/=#&]")
-# UTF-8 that was read as Windows-1252: the lead byte of a letter, and what follows it.
-_MISREAD = re.compile("[Â-ä][\x80-¿€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
+# UTF-8 that was read as Windows-1252: the lead byte of a letter, and what follows it. The leads of Syriac and N'Ko are
+# left out, because German writes ß before a quotation mark.
+_MISREAD = re.compile("[Â-Ûà-ä][\x80-¿€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 # Its bytes in Latin-1 by their part in that: 1 a lead byte, 2 what may follow ("?" stands for what Latin-1 lacks).
-_PARTS = bytes(1 if 0xC2 <= n <= 0xE4 else 2 if 0x80 <= n < 0xC0 or n == ord("?") else 0 for n in range(256))
+_PARTS = bytes(
+    1 if 0xC2 <= n <= 0xDB or 0xE0 <= n <= 0xE4 else 2 if 0x80 <= n < 0xC0 or n == ord("?") else 0 for n in range(256)
+)
 # A wrong encoding and a language show in the first characters; to search all of them takes a tenth of a fingerprint.
 _HEAD = 300
 _LATIN_END = "\u0370"
