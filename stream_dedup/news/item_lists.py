@@ -10,6 +10,7 @@ envelope only if its list has a name of such lists, or if it has no text and no 
 
 import json
 import re
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from stream_dedup.surrogates import without_lone
 _DEEPEST = 8  # objects and lists around a list of items; converted XML has a list at each step
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
-_NO_SPACE = re.compile(r"\S")
+_NEXT = re.compile(r"[^\s,]")  # documents may follow each other with commas
 _BAD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # What systems call the kind of a node, and how kinds are named.
 _KINDS = (
@@ -44,9 +45,8 @@ class Rank(IntEnum):
     """How sure it is that a list of objects has items; see `_rank_of`."""
 
     OTHER = 0
-    NAMED = 1
-    LIKELY = 2
-    SURE = 3
+    LIKELY = 1
+    SURE = 2
 
 
 class Listing(NamedTuple):
@@ -90,8 +90,6 @@ def items_in(document: Any) -> Found:
         return Found([Listing("items", [])], [])
     rank = max((listing.rank for listing in lists), default=Rank.OTHER)
     read = [listing for listing in lists if rank and listing.rank is rank]
-    if rank is Rank.NAMED:
-        read = [max(read, key=lambda listing: len(listing.items))]
     return Found(read, [listing for listing in lists if not any(listing is chosen for chosen in read)])
 
 
@@ -138,7 +136,8 @@ def _is_article(value: Any) -> bool:
 def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
     """Return the lists of objects below a value, except those of an item."""
     if isinstance(value, list):
-        return _in_list(value, path, depth, site)
+        rows = _rows({"": value})
+        return [Listing(path, rows, rank=_rank(rows))] if rows else _in_list(value, path, depth, site)
     if not isinstance(value, dict) or not depth or not any(isinstance(child, (dict, list)) for child in value.values()):
         return []
     rows = _rows(value)
@@ -158,7 +157,9 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
             lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
         else:
             lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
-    is_own = bool(lists) and is_item(value)
+    # A name and a list of items make a channel, and no item.
+    own = {name: inner for name, inner in value.items() if name != "name" and not _are_objects(inner)}
+    is_own = bool(lists) and is_item(own if _are_sure(lists) else value)
     if _are_sure(lists) and not is_own:
         singles = {name: article for name, article in value.items() if name not in WRAPPERS and _is_article(article)}
         paths = {f"{path}.{step(name)}".removeprefix("."): article for name, article in singles.items()}
@@ -219,7 +220,7 @@ def _merged(lists: list[Listing]) -> list[Listing]:
 
 def _rank(rows: list[Any]) -> Rank:
     """Return the rank that most of the first rows reach."""
-    ranks = sorted((_rank_of(row) if isinstance(row, dict) else Rank.OTHER for row in rows[:_SAMPLED]), reverse=True)
+    ranks = sorted((_rank_of(row) for row in rows[:_SAMPLED] if isinstance(row, dict)), reverse=True)
     return ranks[len(ranks) // 2] if ranks else Rank.OTHER
 
 
@@ -233,7 +234,7 @@ def _rank_of(record: dict[str, Any]) -> Rank:
         return Rank.SURE
     if text and not named and (placed or meant_by(record, "id")):
         return Rank.SURE
-    return Rank.LIKELY if title or text else Rank.NAMED if named else Rank.OTHER
+    return Rank.LIKELY if title or text else Rank.OTHER
 
 
 def _is_node(record: dict[str, Any]) -> bool:
@@ -250,7 +251,10 @@ def _is_typed(record: Any) -> bool:
 
 
 def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a table, which pandas writes by columns or by rows, or the items of a dict by their ids."""
+    """Return the rows of a table or the items of a dict by their ids.
+
+    A table is written by columns, or as lists of cells beside the names of its columns.
+    """
     columns = list(value.values())
     if len(columns) > 1 and all(isinstance(column, dict) and column for column in columns):
         if all(key.isdigit() for key in columns[0]):
@@ -262,10 +266,28 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
         return [row if is_counted or meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
     if len(columns) > 1 and all(isinstance(column, list) and len(column) == len(columns[0]) > 1 for column in columns):
         return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
-    names, rows = value.get("columns"), value.get("data")
-    if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
-        return [dict(zip(map(str, names), row, strict=False)) for row in rows]
+    tables = [
+        rows for rows in columns if isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows)
+    ]
+    own = {name: inner for name, inner in value.items() if not isinstance(inner, list)}
+    for rows in () if _has(own, "title", "name") or _has(own, "text") else tables:
+        for names in _headers(value, _DEEPEST):
+            if len(names) == len(rows[-1]) and (meant_by(names, "title") or meant_by(names, "text")):
+                return [dict(zip(names, row, strict=False)) for row in rows if row != names]
     return []
+
+
+def _headers(value: Any, depth: int) -> Iterator[list[Any]]:
+    """Yield what may name the columns of a table: lists of strings, or of objects with a name."""
+    if isinstance(value, list):
+        names = [entry.get("name") if isinstance(entry, dict) else entry for entry in value]
+        if all(isinstance(name, str) for name in names):
+            yield names
+        elif isinstance(names[0], list):  # the first row
+            yield from _headers(names[0], 0)
+    elif isinstance(value, dict) and depth:
+        for inner in value.values():
+            yield from _headers(inner, depth - 1)
 
 
 def loads(text: bytes) -> list[Any]:
@@ -281,7 +303,7 @@ def loads(text: bytes) -> list[Any]:
     while at < len(plain):
         value, end = _DECODER.raw_decode(plain, at)
         documents.append(value)
-        following = _NO_SPACE.search(plain, end)
+        following = _NEXT.search(plain, end)
         at = following.start() if following else len(plain)
     return documents
 

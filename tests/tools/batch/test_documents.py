@@ -57,6 +57,7 @@ def titles(lines: list[Line]) -> list[str]:
         (b"[]", []),
         (b'{\n"title": "a"\n}\n{\n"title": "b"\n}\n', ["a", "b"]),
         (b'[\n{"title": "a"}\n][\n{"title": "b", "n": NaN},\n]', ["a", "b"]),
+        (b'{"title": "a"},\n{"title": "b"},\n', ["a", "b"]),
         (rss("x" * 20_000, "b"), ["too-large", "b"]),
         # Tags in comments and sections of CDATA, on lines of their own.
         (b"<!-- <p> -->\n" + rss("<![CDATA[\n<p>a</p>\n</rss>\n]]>", "b"), ["\n<p>a</p>\n</rss>\n".strip(), "b"]),
