@@ -131,7 +131,8 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
         found = articles_in(documents) if kinds[0].lower() != "html" else []
         if not found:
             raise BadItem("xml", f"<{kinds[0]}> {NO_NEWS}")
-        note(f"is read as one item for each <{local_name(found[0])}>, as it is no known kind of XML")
+        kinds = [*dict.fromkeys(map(local_name, found))]
+        note(f"is read as one item for each <{'>, <'.join(kinds)}>, as it is no known kind of XML")
         taken += [{**element.attrib, **_members(element, "", is_text=is_prose)} for element in found]
     return [_located(entry, site) for entry in taken]
 

@@ -72,6 +72,10 @@ def titles(lines: list[Line]) -> list[str]:
         (PROLOG + rss("a")[:20] + PROLOG + rss("b")[:-5] + PROLOG + ATOM, ["xml", "xml", "d"]),
         (b"<item><title>a</title><r><item/></r></item><item><title>b</title></item>", ["a", "b"]),
         (rss("a") + b"\nServed in 3 ms", ["a"]),
+        (
+            b"<!-- <x> -->\n<data><list><item><title>a</title></item><item><title>b</title></item></list></data>",
+            ["a", "b"],
+        ),
         (b'[{"title": "' + b"x" * 20_000 + b'"}, {"title": "b"}]', ["too-large", "b"]),
     ],
 )
