@@ -142,7 +142,7 @@ class Cleaner:
         """Return the cleaned title and text. No content makes it raise."""
         if self._markup == "none":
             return title, text
-        if self._article and is_html(text) and _is_page(text):
+        if self._article and is_html(text) and _PAGE.search(text, 0, _START):
             title, text = _plain(title) or title_of_html(text), self._article(text) or text_of_html(text)
         else:
             title, text = _plain(title), _links(text_of_html(text)) if self._markup == "html" else _plain(text)
@@ -181,15 +181,6 @@ def _links(text: str) -> str:
     # Split and join: a replacement by the group would call Python for each link.
     text = "".join(_LINK.split(_IMAGE.sub("", text)))
     return _REST.sub("]", text) if "](" in text else text
-
-
-def _is_page(html: str) -> bool:
-    """Return whether a text is a whole page and not a fragment of HTML.
-
-    >>> _is_page("<!DOCTYPE html><html><body><p>x"), _is_page("<p>x")
-    (True, False)
-    """
-    return _PAGE.search(html, 0, _START) is not None
 
 
 @cache

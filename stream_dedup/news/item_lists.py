@@ -18,7 +18,7 @@ import msgspec
 
 from stream_dedup.news.names import LISTS, NODES, PARTS, WRAPPERS, is_text_name, meant_by, plain_name
 from stream_dedup.news.plain_values import plain_value
-from stream_dedup.news.query import step
+from stream_dedup.news.query import below
 from stream_dedup.surrogates import without_lone
 
 _DEEPEST = 8  # objects and lists around a list of items; converted XML has a list at each step
@@ -148,10 +148,9 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
     home = value.get("home_page_url") or value.get("link")
     lists = list[Listing]()
     for name, inner in value.items():
-        where = f"{path}.{step(name)}".removeprefix(".")
-        if (
-            isinstance(inner, dict) and name in ("item", "entry") and path[-2:] != "[]" and is_item(inner)
-        ):  # converted XML with a single one
+        where = below(path, name)
+        is_entry = name in ("item", "entry") and path[-2:] != "[]"
+        if is_entry and isinstance(inner, dict) and is_item(inner):  # converted XML with a single one
             inner = [inner]
         if PARTS.search(name.lower()):
             lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
@@ -161,9 +160,8 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
     own = {name: inner for name, inner in value.items() if name != "name" and not _are_objects(inner)}
     is_own = bool(lists) and is_item(own if _are_sure(lists) else value)
     if _are_sure(lists) and not is_own:
-        singles = {name: article for name, article in value.items() if name not in WRAPPERS and _is_article(article)}
-        paths = {f"{path}.{step(name)}".removeprefix("."): article for name, article in singles.items()}
-        lists += [Listing(where, [article]) for where, article in paths.items()]
+        singles = {name: inner for name, inner in value.items() if name not in WRAPPERS and _is_article(inner)}
+        lists += [Listing(below(path, name), [inner]) for name, inner in singles.items()]
     if is_own:
         lists = [listing if _is_apart(value, listing) else listing._replace(rank=Rank.OTHER) for listing in lists]
     return lists

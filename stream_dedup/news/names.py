@@ -117,7 +117,9 @@ LISTS = frozenset(
     "stories", "value")
 )  # fmt: skip
 """Names of lists of items, and of objects around such lists."""
-PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
+PARTS = re.compile(
+    "image|photo|thumb|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies"
+)
 """Lists and objects of these names are parts of an article, and none of its items and texts."""
 NODES = frozenset(
     ("acf", "blocks", "bodyblocks", "children", "components", "contentblocks", "contentelements", "elements", "lexical",

@@ -12,7 +12,7 @@ from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.item_lists import items_in
 from stream_dedup.news.names import PARTS
 from stream_dedup.news.plain_values import is_filled, plain_value
-from stream_dedup.news.query import Query, step
+from stream_dedup.news.query import Query, below
 from stream_dedup.news.rich_text import text_of
 
 SHOWN_PATHS = 12
@@ -123,7 +123,8 @@ def query_for(document: Any) -> str | None:
         values: dict[str, list[Any]] = {}
         for row in rows[:SHOWN_PATHS]:
             for name, value in _leaves(row, "", _DEEPEST):
-                values.setdefault(name, []).append(value)
+                if not PARTS.search(name.rpartition(".")[0]):
+                    values.setdefault(name, []).append(value)
         fields = dict[str, str]()
         longest = sorted(values, key=lambda name: -len(str(values[name])))
         for field in ("text", "title", "id", "url", "published"):
@@ -147,7 +148,7 @@ def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yield the paths and values of strings and numbers; those in a list of objects come as one list."""
     if isinstance(value, dict) and depth:
         for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{step(name)}".removeprefix("."), depth - 1)
+            yield from _leaves(inner, below(path, name), depth - 1)
     elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
         found: dict[str, list[Any]] = {}
         for entry in value:

@@ -71,10 +71,10 @@ class Query:
 query_of = cache(Query)
 
 
-def step(name: str) -> str:
-    """Return a name as a step of a query.
+def below(path: str, name: str) -> str:
+    """Return the path of a member, as a query has it.
 
-    >>> step("items"), step("rdf:RDF")
-    ('items', '"rdf:RDF"')
+    >>> below("", "items"), below("items[]", "rdf:about")
+    ('items', 'items[]."rdf:about"')
     """
-    return name if _NAME.fullmatch(name) else json.dumps(name)
+    return f"{path}.{name if _NAME.fullmatch(name) else json.dumps(name)}".removeprefix(".")
