@@ -284,7 +284,9 @@ def text_of_html(html: str) -> str:
     html = _BLOCK_TAG.sub("\n<", _show_unclosed(_escape_prose(html)))
     text = "" if html.count("<") > MOST_TAGS or _may_have_long_tag(html) else _by_tree(html)
     # An unclosed <title> swallows the page, in browsers too (2 of 370 real pages). Then no tree is used.
-    return " ".join(text.split()) or " ".join(_without_a_tree(html).split())
+    if not text.strip():
+        text = decode_entities(_TAG.sub("", _UNSEEN_PART.sub(" ", _COMMENT.sub(" ", html))))
+    return " ".join(text.split())
 
 
 def _show_unclosed(html: str) -> str:
@@ -341,21 +343,15 @@ def _may_have_long_tag(html: str) -> bool:
             bare = max(bare, 0)
         else:  # a quote ends a value, and perhaps begins one
             opened = bare if kind[0] == "=" else outside
-            if opened > outside and _begins_value(html, mark.start()):
+            # It begins none in an unquoted value, nor if the sign begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
+            before = html[max(0, mark.start() - _LONGEST_NAME) : mark.start()]
+            if opened > outside and _NAME.search(before):
                 bare = outside
             if kind[-1] == '"':
                 bare, double = max(bare, double), opened
             else:
                 bare, single = max(bare, single), opened
     return bare > outside and bare + len(html) - end > _LONGEST_TAG
-
-
-def _begins_value(html: str, equals: int) -> bool:
-    """Return whether a quote after this equals sign begins a value in every reading that is within a tag here.
-
-    It does not in an unquoted value, nor if the sign itself begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
-    """
-    return _NAME.search(html[max(0, equals - _LONGEST_NAME) : equals]) is not None
 
 
 def _by_tree(html: str) -> str:
@@ -367,8 +363,3 @@ def _by_tree(html: str) -> str:
             if node.tag != "html":  # the root cannot be removed; pages hide it until a script has run
                 node.decompose()
     return tree.body.text(separator="") if tree.body else ""
-
-
-def _without_a_tree(html: str) -> str:
-    html = _UNSEEN_PART.sub(" ", _COMMENT.sub(" ", html))
-    return decode_entities(_TAG.sub("", html))

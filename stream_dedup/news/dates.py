@@ -189,7 +189,8 @@ def _of_parts(text: str) -> int:
     if len(text) > _LONGEST:
         raise ValueError(NOT_A_DATE)
     text = _NAME.sub(r"\1", _EAST_ASIAN.sub(r"\1-\2-\3 ", " ".join(text.translate(_DASHES).split())))
-    text = _HOURS.sub(lambda hour: f"{hour[1]}:{hour[2] or '00'}", _DOTTED.sub(_with_colons, text))
+    text = _DOTTED.sub(lambda clock: ":".join(filter(None, clock.groups())), text)
+    text = _HOURS.sub(lambda hour: f"{hour[1]}:{hour[2] or '00'}", text)
     parts, numbers, months = dict[str, str](), list[str](), set[int]()
     for part in _PART.finditer(text):
         kind, word = part.lastgroup, part[0]
@@ -209,10 +210,6 @@ def _of_parts(text: str) -> int:
     year, month, day = _day_of(parts.get("date"), numbers, sorted(months))
     moment = datetime(year, month, day, tzinfo=_zone(parts)) + _time_of_day(parts.get("clock"), parts.get("half"))
     return _after_1970(moment)
-
-
-def _with_colons(clock: re.Match[str]) -> str:
-    return ":".join(part for part in clock.groups() if part)
 
 
 def _word(word: str, is_after_clock: bool) -> tuple[str, str]:

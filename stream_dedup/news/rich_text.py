@@ -8,6 +8,7 @@ joined by their dates, the newest last.
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -81,18 +82,18 @@ def _of_list(nodes: list[Any], depth: int) -> Iterator[str]:
 
 def _of_node(node: dict[str, Any], depth: int) -> Iterator[str]:
     if all(LANGUAGE.match(name) and name not in _NO_LANGUAGE for name in node):
-        node = dict([next(((name, value) for name, value in node.items() if value), ("", ""))])
-        yield from _texts(next(iter(node.values())), depth)
+        yield from _texts(next(filter(None, node.values()), ""), depth)
         return
     texts, found = _own(node), False
     if texts:
         yield article(texts)
     for name, inner in node.items():
         plain = name.lower()
-        if (texts and plain != "children") or PARTS.search(plain) or _NO_TEXT.search(plain):
+        is_other = (texts and plain != "children") or PARTS.search(plain) or _NO_TEXT.search(plain)
+        if is_other or not isinstance(inner, (dict, list)):
             continue
-        is_text = isinstance(inner, dict) or _is_text(name) or not _is_words(inner)
-        for text in _texts(inner, depth) if is_text and isinstance(inner, (dict, list)) else ():
+        is_words = isinstance(inner, list) and all(isinstance(entry, str) for entry in inner)
+        for text in _texts(inner, depth) if _is_text(name) or not is_words else ():
             found = True
             yield text
     if not texts and not found:  # an entry of a live blog may be a headline
@@ -108,16 +109,12 @@ def _is_text(name: str) -> bool:
     return bool(_LEAF.match(name.lower())) or is_text_name(name)
 
 
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
 def _by_date(nodes: list[Any]) -> list[Any]:
     """Sort entries by their dates, if all have one and they differ."""
     times = [_time(node) if isinstance(node, dict) else -1 for node in nodes]
     if len(set(times)) < 2 or min(times) < 0:
         return nodes
-    return [node for _, _, node in sorted(zip(times, range(len(nodes)), nodes, strict=True))]
+    return [node for _, node in sorted(zip(times, nodes, strict=True), key=itemgetter(0))]
 
 
 def _time(node: dict[str, Any]) -> int:
