@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.news.names import LISTS, NODES, PARTS, WRAPPERS, is_text_name, meant_by, plain_name
-from stream_dedup.news.plain_values import plain_value
+from stream_dedup.news.names import LISTS, NODES, PARTS, STRINGS, WRAPPERS, is_text_name, meant_by, plain_name
+from stream_dedup.news.plain_values import opened, plain_value
 from stream_dedup.news.query import below
 from stream_dedup.surrogates import without_lone
 
@@ -86,8 +86,9 @@ def items_in(document: Any) -> Found:
     []
     """
     lists = _merged(_lists(document, "", _DEEPEST))
-    if not lists and isinstance(document, dict) and "jsonfeed.org" in str(document.get("version")):
-        return Found([Listing("items", [])], [])
+    is_feed = isinstance(document, dict) and "jsonfeed.org" in str(document.get("version"))
+    if not lists and isinstance(document, dict) and (is_feed or not is_item(document)):
+        lists = [Listing(name, []) for name in LISTS & document.keys() if document[name] == []]
     rank = max((listing.rank for listing in lists), default=Rank.OTHER)
     read = [listing for listing in lists if rank and listing.rank is rank]
     return Found(read, [listing for listing in lists if not any(listing is chosen for chosen in read)])
@@ -138,6 +139,9 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
     if isinstance(value, list):
         rows = _rows({"": value})
         return [Listing(path, rows, rank=_rank(rows))] if rows else _in_list(value, path, depth, site)
+    if isinstance(value, dict) and not meant_by(value, "title"):
+        strings = {name: value[name] for name in STRINGS & value.keys() if isinstance(value[name], str)}
+        value = value | {name: opened(text) for name, text in strings.items()}
     if not isinstance(value, dict) or not depth or not any(isinstance(child, (dict, list)) for child in value.values()):
         return []
     rows = _rows(value)
@@ -157,14 +161,25 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
         else:
             lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
     # A name and a list of items make a channel, and no item.
-    own = {name: inner for name, inner in value.items() if name != "name" and not _are_objects(inner)}
+    starts = [f"{listing.path}." for listing in lists]
+    places = {name: (f"{below(path, name)}.", f"{below(path, name)}[") for name in value}
+    inside = {name for name, place in places.items() if any(start.startswith(place) for start in starts)}
+    own = {name: inner for name, inner in value.items() if name != "name" and name not in inside}
     is_own = bool(lists) and is_item(own if _are_sure(lists) else value)
-    if _are_sure(lists) and not is_own:
-        singles = {name: inner for name, inner in value.items() if name not in WRAPPERS and _is_article(inner)}
-        lists += [Listing(below(path, name), [inner]) for name, inner in singles.items()]
     if is_own:
-        lists = [listing if _is_apart(value, listing) else listing._replace(rank=Rank.OTHER) for listing in lists]
-    return lists
+        return [listing if _is_apart(value, listing) else listing._replace(rank=Rank.OTHER) for listing in lists]
+    alone = {name: inner for name, inner in value.items() if name not in WRAPPERS and _is_article(inner)}
+    singles = [Listing(below(path, name), [inner]) for name, inner in alone.items()]
+    return lists + singles if _are_sure(lists) or len(singles) > 1 else lists
+
+
+def _singles(value: Any, path: str, depth: int) -> Iterator[Listing]:
+    """Yield the articles that stand alone below an object."""
+    for name, inner in value.items() if isinstance(value, dict) and depth else ():
+        if _is_article(inner):
+            yield Listing(below(path, name), [inner])
+        elif not PARTS.search(name.lower()):
+            yield from _singles(inner, below(path, name), depth - 1)
 
 
 def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
@@ -173,9 +188,11 @@ def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
     name = listing.path.rpartition(".")[2].removesuffix("[]").strip('"')
     if name in LISTS:
         return length <= most
-    if is_text_name(name) or plain_name(name) in NODES:
+    is_news = listing.rank is Rank.SURE and any(_has(item, "title") for item in listing.items if isinstance(item, dict))
+    if is_text_name(name) or plain_name(name) in NODES or not is_news or not length < _PROSE <= most:
         return False
-    return length < _PROSE <= most and listing.rank is Rank.SURE and not meant_by(record, "published")
+    is_placed = meant_by(record, "published") or meant_by(record, "id")
+    return not is_placed or not _has(record, "title", "name")
 
 
 def _in_list(values: list[Any], path: str, depth: int, site: str) -> list[Listing]:
@@ -190,6 +207,12 @@ def _in_list(values: list[Any], path: str, depth: int, site: str) -> list[Listin
             lists += inner
         else:
             entries.append(entry)
+    if _are_sure(lists):  # groups of a single article
+        alone = {
+            index: found for index, entry in enumerate(entries) if (found := [*_singles(entry, f"{path}[]", depth)])
+        }
+        lists += [listing for found in alone.values() for listing in found]
+        entries = [entry for index, entry in enumerate(entries) if index not in alone]
     if any(_is_typed(entry) for entry in entries):  # JSON-LD: the page, its images and persons are none
         lists += [Listing(path, [entry for entry in entries if not _is_typed(entry)], rank=Rank.OTHER)]
         entries = [entry for entry in entries if _is_typed(entry)]
@@ -217,9 +240,9 @@ def _merged(lists: list[Listing]) -> list[Listing]:
 
 
 def _rank(rows: list[Any]) -> Rank:
-    """Return the rank that most of the first rows reach."""
+    """Return the rank that half of the first rows reach."""
     ranks = sorted((_rank_of(row) for row in rows[:_SAMPLED] if isinstance(row, dict)), reverse=True)
-    return ranks[len(ranks) // 2] if ranks else Rank.OTHER
+    return ranks[(len(ranks) - 1) // 2] if ranks else Rank.OTHER
 
 
 def _rank_of(record: dict[str, Any]) -> Rank:

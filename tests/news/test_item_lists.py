@@ -69,6 +69,9 @@ def test_the_items_of_a_document_are_read_and_their_path_is_said(
         {"items": []},
         {"news": ["x"]},
         {"tokens": [["a", "text"], ["of", "tokens"]]},
+        {"text": "Short.", "replies": [{"id": "r", "text": LEAD, "date": "2026-01-05"}]},
+        {"text": "", "timeline": [{"text": LEAD, "date": "2026-01-05"}]},
+        {"text": "", "more": [{"title": "Elm ferry", "text": LEAD, "url": "https://elm.example/2"}]},
         {"messages": [{"role": "user", "content": "Write."}, {"role": "assistant", "content": LEAD}]},
     ],
 )
@@ -78,15 +81,31 @@ def test_an_article_with_a_list_is_an_article(tmp_path: Path, parts: dict[str, A
     assert json.loads(line.value) == ONE | parts
     item = Decoder(ItemSettings())(line.value, None, 0)
     assert isinstance(item, Item)
-    assert (item.title, item.text) == (ONE["title"], ONE["text"])
+    assert (item.title, item.text) == (ONE["title"], (ONE | parts)["text"])
 
 
 @pytest.mark.parametrize(
-    "document", [{"name": "Elm", "type": "channel", "messages": BOTH}, {"day": [{"list": {"article": BOTH}}]}]
+    "document",
+    [
+        {"name": "Elm", "type": "channel", "messages": BOTH},
+        {"day": [{"list": {"article": [ONE]}}, {"list": {"article": TWO}}, {"list": {"article": []}}]},
+        {"clusters": [{"id": "c", "main": ONE, "similar": [TWO]}]},
+        {"count": 2, "x": ONE, "y": TWO},
+        {"statusCode": 200, "body": json.dumps(BOTH)},
+        {"statusCode": 200, "body": json.dumps({"articles": BOTH})},
+        {"summary": "All of today", "date": "2026-01-05", "stock": BOTH},
+        {"articles": [ONE, {"ad": 1}, {"ad": 2}, TWO]},
+    ],
 )
-def test_a_name_and_a_list_of_items_make_no_item(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_no_item_is_lost_beside_what_is_none(tmp_path: Path, document: dict[str, Any]) -> None:
     (tmp_path / "a.json").write_text(json.dumps(document))
-    assert [json.loads(line.value) for line in LineReader([str(tmp_path / "a.json")])] == BOTH
+    rows = [json.loads(line.value) for line in LineReader([str(tmp_path / "a.json")])]
+    assert sorted((row for row in rows if "id" in row), key=lambda row: row["id"]) == BOTH
+
+
+def test_an_empty_list_of_items_is_no_item(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"status": "ok", "articles": []}')
+    assert not list(LineReader([str(tmp_path / "a.json")]))
 
 
 def test_the_settings_name_another_list(tmp_path: Path) -> None:
