@@ -88,7 +88,8 @@ def _fit(sample: str, delimiter: str, quoting: Quoting) -> tuple[float, int]:
     )
     try:
         for cells in islice(reader, _SAMPLE_ROWS):
-            is_cut = quoting.quoting != csv.QUOTE_NONE and any(cell.count('"') % 2 for cell in cells)
+            halves = [cell for cell in cells if cell.count('"') % 2]
+            is_cut = any(quoting.quoting != csv.QUOTE_NONE or cell.startswith('"') for cell in halves)
             sizes += [0 if is_cut else len(cells)] if any(cells) else []
     except csv.Error as error:
         if "end of data" not in str(error):  # of the sample, within a cell

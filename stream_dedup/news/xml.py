@@ -133,7 +133,11 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
             raise BadItem("xml", f"<{kinds[0]}> {NO_NEWS}")
         kinds = [*dict.fromkeys(map(local_name, found))]
         note(f"is read as one item for each <{'>, <'.join(kinds)}>, as it is no known kind of XML")
-        taken += [{**element.attrib, **_members(element, "", is_text=is_prose)} for element in found]
+        texts = [(element.text or "").strip() for element in found]
+        taken += [
+            {**element.attrib, **({"text": text} if text else {}), **_members(element, "", is_text=is_prose)}
+            for element, text in zip(found, texts, strict=True)
+        ]
     return [_located(entry, site) for entry in taken]
 
 

@@ -67,10 +67,17 @@ def is_prose(element: Any, name: str) -> bool:
 
 def _longest(element: Any) -> int:
     """Return the length of an element's longest text; 0 if it has only a headline, and -1 if neither."""
-    texts = [(child, local_name(child)) for child in element.iterchildren(etree.Element)]
-    lengths = [
-        len("".join(child.itertext()).strip()) if is_text_name(name) else 0
-        for child, name in texts
-        if is_prose(child, name) and "".join(child.itertext()).strip()
+    texts = [
+        (name, "".join(child.itertext()).strip())
+        for child in element.iterchildren(etree.Element)
+        if is_prose(child, name := local_name(child))
     ]
-    return max(lengths, default=-1)
+    texts += [(name, value) for name, value in element.attrib.items() if is_text_name(name) or is_headline(name)]
+    if any(map(is_headline, element.attrib)) and not len(element):
+        texts.append(("text", (element.text or "").strip()))
+    return max((len(text) * is_text_name(name) for name, text in texts if text), default=-1)
+
+
+def is_headline(name: str) -> bool:
+    """Return whether an attribute of this name is a headline; a name is that of anything."""
+    return name != "name" and bool(meant_by([name], "title"))

@@ -381,6 +381,17 @@ def test_no_article_of_other_xml_is_lost_beside_those_of_another_name_or_depth()
     assert "one item for each <lead>, <story>" in notes[0]
 
 
+@pytest.mark.parametrize(
+    "article", ["<story id='{0}' title='Elm {0}'>Text {0}.</story>", "<story id='{0}' headline='Elm {0}' body='x'/>"]
+)
+def test_a_headline_may_be_an_attribute(article: str) -> None:
+    read = entries(f"<news>{article.format(1)}{article.format(2)}</news>".encode())
+    assert [each["id"] for each in read] == ["1", "2"]
+    assert all(each.get("text", each.get("body")) for each in read)
+    with pytest.raises(BadItem, match="neither a feed"):
+        entries(b"<doc><field name='id'>7</field><field name='kop'>Elm</field></doc>")
+
+
 def test_an_article_with_sections_is_not_taken_apart() -> None:
     sections = 2 * "<section><title>S</title><text>short</text></section>"
     [read] = entries(f"<report><title>T</title><body>A text that is longer.</body>{sections}</report>".encode())
