@@ -150,7 +150,7 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
         if is_table:
             return [Listing(path, rows, rank=rank)]
     home = value.get("home_page_url") or value.get("link")
-    lists = list[Listing]()
+    lists, inside = list[Listing](), list[str]()
     for name, inner in value.items():
         where = below(path, name)
         is_entry = name in ("item", "entry") and path[-2:] != "[]"
@@ -159,17 +159,19 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
         if PARTS.search(name.lower()):
             lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
         else:
-            lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
+            found = _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
+            inside += [name] if _are_sure(found) else []
+            lists += found
     # A name and a list of items make a channel, and no item.
-    starts = [f"{listing.path}." for listing in lists]
-    places = {name: (f"{below(path, name)}.", f"{below(path, name)}[") for name in value}
-    inside = {name for name, place in places.items() if any(start.startswith(place) for start in starts)}
-    own = {name: inner for name, inner in value.items() if name != "name" and name not in inside}
+    own = {name: inner for name, inner in value.items() if name not in ("name", *inside)}
     is_own = bool(lists) and is_item(own if _are_sure(lists) else value)
     if is_own:
         return [listing if _is_apart(value, listing) else listing._replace(rank=Rank.OTHER) for listing in lists]
-    alone = {name: inner for name, inner in value.items() if name not in WRAPPERS and _is_article(inner)}
-    singles = [Listing(below(path, name), [inner]) for name, inner in alone.items()]
+    singles = [
+        Listing(below(path, name), [inner])
+        for name, inner in value.items()
+        if name not in WRAPPERS and _is_article(inner)
+    ]
     return lists + singles if _are_sure(lists) or len(singles) > 1 else lists
 
 
