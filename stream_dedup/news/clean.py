@@ -344,8 +344,7 @@ def _may_have_long_tag(html: str) -> bool:
         else:  # a quote ends a value, and perhaps begins one
             opened = bare if kind[0] == "=" else outside
             # It begins none in an unquoted value, nor if the sign begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
-            before = html[max(0, mark.start() - _LONGEST_NAME) : mark.start()]
-            if opened > outside and _NAME.search(before):
+            if opened > outside and _NAME.search(html, max(0, mark.start() - _LONGEST_NAME), mark.start()):
                 bare = outside
             if kind[-1] == '"':
                 bare, double = max(bare, double), opened
