@@ -140,8 +140,8 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
         rows = _rows({"": value})
         return [Listing(path, rows, rank=_rank(rows))] if rows else _in_list(value, path, depth, site)
     if isinstance(value, dict) and not meant_by(value, "title"):
-        strings = {name: value[name] for name in STRINGS & value.keys() if isinstance(value[name], str)}
-        value = value | {name: opened(text) for name, text in strings.items()}
+        held = {name: opened(value[name]) for name in STRINGS & value.keys() if isinstance(value[name], str)}
+        value = value | held if held else value
     if not isinstance(value, dict) or not depth or not any(isinstance(child, (dict, list)) for child in value.values()):
         return []
     rows = _rows(value)
