@@ -193,7 +193,7 @@ static inline float least_exchanged(const similarity *pair) {
     FEATURE(headline, 0, or_other(pair->headline, -1), "how similar the headlines are")                                \
     FEATURE(covered, -1, or_zero(pair->covered),                                                                       \
             "share of its article that the original holds, as far as that is certain")                                 \
-    FEATURE(new_sentences, +1, or_zero(pair->new_sentences), "words in sentences of mostly new words")                        \
+    FEATURE(new_sentences, +1, or_zero(pair->new_sentences), "words in sentences of mostly new words")                 \
     FEATURE(new_share, +1, min_f32(or_zero(pair->new_words) / max_f32(or_zero(pair->words), 1), 1),                    \
             "share of its words that the original lacks")                                                              \
     FEATURE(new_words, +1, or_zero(pair->new_words), "words that the original lacks")                                  \
@@ -214,13 +214,13 @@ static inline float least_exchanged(const similarity *pair) {
     FEATURE(matched, -1, or_other(pair->matched, or_zero(pair->covered)),                                              \
             "share of its sentences that the original has word by word")                                               \
     FEATURE(fresh, +1, or_other(pair->fresh, or_zero(pair->new_sentences)),                                            \
-            "words in sentences that the original has not as they stand")                                                         \
-    FEATURE(inserted, +1, or_zero(pair->inserted), "words in sentences that were put between known ones")          \
+            "words in sentences that the original has not as they stand")                                              \
+    FEATURE(inserted, +1, or_zero(pair->inserted), "words in sentences that were put between known ones")              \
     FEATURE(altered, +1, or_zero(pair->altered), "words in the place of others, in sentences that the original has")   \
     FEATURE(facts, +1, or_zero(pair->facts),                                                                           \
             "figures in the place of others, and verbs that are denied or no more, in such sentences")                 \
     FEATURE(altered_headline, +1, or_zero(pair->altered_headline),                                                     \
-            "such replaced words that its headline has and the original's lacks")                                            \
+            "such replaced words that its headline has and the original's lacks")                                      \
     FEATURE(brief, +1, or_zero(pair->brief),                                                                           \
             "words of short new sentences behind known ones, and of new rows of a list")                               \
     FEATURE(lead, +1, or_zero(pair->lead), "new words in its first sentence")                                          \

@@ -18,6 +18,7 @@ import msgspec
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.inputs import xml_files
 from stream_dedup.inputs.packing import CHUNK, KEPT, LEAD, STDIN_NAME, CutLine, Input, Row
+from stream_dedup.inputs.tables import are_known
 from stream_dedup.news.item_lists import Found, items_in, loads
 from stream_dedup.surrogates import lone_in, tolerant, without_lone
 
@@ -33,11 +34,7 @@ _SCRIPT = re.compile(
 _DECODE = tolerant(msgspec.json.decode)
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
-_NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
-_NAMES = frozenset(
-    (b"id", b"guid", b"uuid", b"uri", b"url", b"link", b"title", b"headline", b"text", b"body", b"content",
-    b"description", b"source", b"date", b"published", b"pubdate"),
-)  # fmt: skip
+_NAME = re.compile(r'"?[^\W\d][\w@:-]*(?: [\w@:-]+){0,2}"?')
 
 
 def json_rows(input: Input) -> Iterator[Row]:
@@ -92,11 +89,11 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
             raise InputError(
                 f"{path} looks like one JSON document, not like JSON Lines with one object a line; {_CURE}"
             )
-        cells = re.split(rb"[,;\t]", start.lower())
-        if len(cells) > 1 and all(map(_NAME.fullmatch, cells)) and any(cell.strip(b' "') in _NAMES for cell in cells):
+        text = start.decode("utf-8", "replace")
+        cells = [cell.strip() for cell in re.split("[,;\t]", text)]
+        if len(cells) > 1 and all(map(_NAME.fullmatch, cells)) and are_known([cell.strip('"') for cell in cells]):
             raise InputError(
-                f"{path} looks like CSV: its first line is {start.decode()[:80]!r}; {cure}, or --format jsonl if it is "
-                "not"
+                f"{path} looks like CSV: its first line is {text[:80]!r}; {cure}, or --format jsonl if it is not"
             )
         yield first
     yield from lines

@@ -185,6 +185,22 @@ _UNREADABLE = {
         " 'text': m.get_body(('plain', 'html')).get_content()})) for m in mailbox.mbox(sys.argv[1], lambda f: "
         'email.message_from_binary_file(f, policy=email.policy.default))]" FILE > OTHER.jsonl',
     ),
+    b"SQLite f": (
+        "a database of SQLite",
+        'make JSON Lines of a table: python3 -c "import json, sqlite3, sys; d = sqlite3.connect(sys.argv[1]); '
+        "d.row_factory = sqlite3.Row; [print(json.dumps(dict(r))) for r in d.execute('SELECT * FROM ' + sys.argv[2])]"
+        '" FILE TABLE > OTHER.jsonl',
+    ),
+    b"ARROW1": (
+        "a Feather or Arrow file",
+        'make Parquet of it: python3 -c "import sys; from pyarrow import feather, parquet; '
+        'parquet.write_table(feather.read_table(sys.argv[1]), sys.argv[2])" FILE OTHER.parquet',
+    ),
+    b"ORC": (
+        "an ORC file",
+        'make Parquet of it: python3 -c "import sys; from pyarrow import orc, parquet; '
+        'parquet.write_table(orc.read_table(sys.argv[1]), sys.argv[2])" FILE OTHER.parquet',
+    ),
     ZIP: ("a zip archive or a spreadsheet", "unpack it (unzip -p FILE | stream-dedup ... -) or save it as CSV (UTF-8)"),
 }
 

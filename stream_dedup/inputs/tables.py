@@ -88,7 +88,8 @@ def _fit(sample: str, delimiter: str, quoting: Quoting) -> tuple[float, int]:
     )
     try:
         for cells in islice(reader, _SAMPLE_ROWS):
-            is_cut = quoting.quoting != csv.QUOTE_NONE and any(cell.count('"') % 2 for cell in cells)
+            halves = [cell for cell in cells if cell.count('"') % 2]
+            is_cut = any(quoting.quoting != csv.QUOTE_NONE or cell.startswith('"') for cell in halves)
             sizes += [0 if is_cut else len(cells)] if any(cells) else []
     except csv.Error as error:
         if "end of data" not in str(error):  # of the sample, within a cell
@@ -107,7 +108,7 @@ def _preamble(sample: str, delimiters: str) -> int:
         rest = "".join(lines[count:])
         delimiter, quoting = dialect_of(rest, delimiters)
         cells = [cell.strip("# ") for cell in next(csv.reader([line], delimiter=delimiter), [])]
-        is_known = _is_known(cells)
+        is_known = are_known(cells)
         is_title = sum(map(bool, cells)) < 2 or (line.startswith("#") and not is_known)
         if not is_title and (is_known or not count) and _fit(rest, delimiter, quoting)[0] >= _MOST_FIT:
             return count
@@ -124,10 +125,11 @@ def names_columns(cells: Sequence[str]) -> bool:
     if any(_SENTENCE.fullmatch(name) for name in names):
         return False
     short = [name for name in names if len(name.split()) <= _MOST_WORDS]
-    return _is_known(short) or not any(_NUMBER.fullmatch(name) for name in names)
+    return are_known(short) or not any(_NUMBER.fullmatch(name) for name in names)
 
 
-def _is_known(names: Sequence[str]) -> bool:
+def are_known(names: Sequence[str]) -> bool:
+    """Return whether one of the names is that of a field."""
     return any(meant_by(names, field) for field in FIELDS)
 
 

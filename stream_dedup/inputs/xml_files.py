@@ -24,6 +24,8 @@ _MARK = re.compile(
     rb"<!\[CDATA\[|<!--|<\?xml\s|<(/?)((?:rdf:)?RDF|rss|feed|NewsML|newsMessage|nitf|opml|item|entry|newsItem|NewsItem)"
     rb"(?=[\s/>])[^<>]*>"
 )
+_UNKNOWN = re.compile(rb"<!--.*?-->|(<[A-Za-z])", re.DOTALL)  # a tag before the first known one
+_OTHER = b"*"  # a root of another name, with items in it
 _LONGEST_TAG = 2**16
 _GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
 
@@ -121,7 +123,8 @@ class _Splitter:
         if is_end:
             self._depth -= name == self._root and self._depth > 0
         elif not self._root:
-            self._root, self._depth = name, 1
+            before = _UNKNOWN.finditer(mark.string, 0, mark.start()) if name in _MAY_NEST else ()
+            self._root, self._depth = _OTHER if any(tag[1] for tag in before) else name, 1
         elif not self._depth or declared >= 0 or (name == self._root and name not in _MAY_NEST):
             return declared if declared >= 0 else mark.start()
         elif name == self._root:

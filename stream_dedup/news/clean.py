@@ -142,7 +142,7 @@ class Cleaner:
         """Return the cleaned title and text. No content makes it raise."""
         if self._markup == "none":
             return title, text
-        if self._article and is_html(text) and _is_page(text):
+        if self._article and is_html(text) and _PAGE.search(text, 0, _START):
             title, text = _plain(title) or title_of_html(text), self._article(text) or text_of_html(text)
         else:
             title, text = _plain(title), _links(text_of_html(text)) if self._markup == "html" else _plain(text)
@@ -150,26 +150,23 @@ class Cleaner:
 
 
 def _plain(text: str) -> str:
-    if is_html(text):
+    if "<" in text and is_html(text):
         text = text_of_html(text)
-    elif "&" in text:
-        text = decode_entities(text)
-        if is_html(text):  # HTML that was escaped a second time on its way into the feed
-            text = text_of_html(text)
-        elif "&" in text:
-            text = _unescaped(text)
-    return _links(text)
+    elif "&" in text and (decoded := decode_entities(text)) != text:
+        # HTML may be escaped a second time on its way into the feed.
+        text = text_of_html(decoded) if is_html(decoded) else _unescaped(decoded)
+    return _links(text) if "]" in text else text
 
 
 def _unescaped(text: str) -> str:
     """Return the text of HTML that was escaped still more often, else the text. A comment may be an editor's slip."""
-    more = text
+    plainer = text
     for _ in range(_MOST_ESCAPES):
-        before, more = more, decode_entities(more)
-        if more == before:
+        before, plainer = plainer, decode_entities(plainer)
+        if plainer == before:
             break
-        if "</" in more and is_html(more):
-            return text_of_html(more)
+        if "</" in plainer and is_html(plainer):
+            return text_of_html(plainer)
     return text
 
 
@@ -179,24 +176,11 @@ def _links(text: str) -> str:
     >>> _links('A [b [c] d](https://e.example/f_(g) "h") [i](/j)s ![k](#l) [1](see there)')
     'A [b [c] d] is  [1](see there)'
     """
-    if not _may_have_links(text):
+    if "](" not in text:
         return text
     # Split and join: a replacement by the group would call Python for each link.
     text = "".join(_LINK.split(_IMAGE.sub("", text)))
-    return _REST.sub("]", text) if _may_have_links(text) else text
-
-
-def _may_have_links(text: str) -> bool:
-    return "]" in text and "](" in text  # searching one character is five times as fast as two
-
-
-def _is_page(html: str) -> bool:
-    """Whether a text is a whole page and not a fragment of HTML.
-
-    >>> _is_page("<!DOCTYPE html><html><body><p>x"), _is_page("<p>x")
-    (True, False)
-    """
-    return _PAGE.search(html, 0, _START) is not None
+    return _REST.sub("]", text) if "](" in text else text
 
 
 @cache
@@ -243,7 +227,7 @@ def from_base64(text: str) -> str:
 
 
 def is_html(text: str) -> bool:
-    """Whether a text contains HTML and not just a "<". O(length); texts without "<" cost one search.
+    """Return whether a text contains HTML and not just a "<". O(length); texts without "<" cost one search.
 
     >>> is_html("<p>Bridge <b>opens</b>"), is_html("5 < 6 and a<b"), is_html("Boeing Co <BA> said <I> rose")
     (True, False, False)
@@ -300,7 +284,9 @@ def text_of_html(html: str) -> str:
     html = _BLOCK_TAG.sub("\n<", _show_unclosed(_escape_prose(html)))
     text = "" if html.count("<") > MOST_TAGS or _may_have_long_tag(html) else _by_tree(html)
     # An unclosed <title> swallows the page, in browsers too (2 of 370 real pages). Then no tree is used.
-    return " ".join(text.split()) or " ".join(_without_a_tree(html).split())
+    if not text.strip():
+        text = decode_entities(_TAG.sub("", _UNSEEN_PART.sub(" ", _COMMENT.sub(" ", html))))
+    return " ".join(text.split())
 
 
 def _show_unclosed(html: str) -> str:
@@ -334,44 +320,37 @@ def title_of_html(html: str) -> str:
 
 
 def _may_have_long_tag(html: str) -> bool:
-    """Whether a tag may be longer than `_LONGEST_TAG`, wherever tags and quoted values really begin.
+    """Return whether a tag may be longer than `_LONGEST_TAG`, wherever tags and quoted values really begin.
 
     A scan that takes script for markup, or an apostrophe for a quote, could miss such a tag. So this one follows all
     readings at once: each "<" and letter may begin a tag, and the lengths are upper bounds. O(length).
     """
     if len(html) <= _LONGEST_TAG:
         return False
-    none = -1
-    bare = double = single = none  # length so far of a tag that is outside of quotes here, or within them
+    outside = -1
+    bare = double = single = outside  # length so far of a tag that is outside of quotes here, or within them
     end = 0
     for mark in _TAG_MARK.finditer(html):
         kind, start = mark[0], end
         end = mark.end()
-        if bare > none:
+        if bare > outside:
             bare += end - start
             if bare > _LONGEST_TAG:
                 return True
         if kind == ">":
-            bare = none
+            bare = outside
         elif kind[0] == "<":
             bare = max(bare, 0)
         else:  # a quote ends a value, and perhaps begins one
-            opened = bare if kind[0] == "=" else none
-            if opened > none and _begins_value(html, mark.start()):
-                bare = none
+            opened = bare if kind[0] == "=" else outside
+            # It begins none in an unquoted value, nor if the sign begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
+            if opened > outside and _NAME.search(html, max(0, mark.start() - _LONGEST_NAME), mark.start()):
+                bare = outside
             if kind[-1] == '"':
                 bare, double = max(bare, double), opened
             else:
                 bare, single = max(bare, single), opened
-    return bare > none and bare + len(html) - end > _LONGEST_TAG
-
-
-def _begins_value(html: str, equals: int) -> bool:
-    """Whether a quote after this equals sign begins a value in every reading that is within a tag here.
-
-    It does not in an unquoted value, nor if the sign itself begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
-    """
-    return _NAME.search(html[max(0, equals - _LONGEST_NAME) : equals]) is not None
+    return bare > outside and bare + len(html) - end > _LONGEST_TAG
 
 
 def _by_tree(html: str) -> str:
@@ -383,8 +362,3 @@ def _by_tree(html: str) -> str:
             if node.tag != "html":  # the root cannot be removed; pages hide it until a script has run
                 node.decompose()
     return tree.body.text(separator="") if tree.body else ""
-
-
-def _without_a_tree(html: str) -> str:
-    html = _UNSEEN_PART.sub(" ", _COMMENT.sub(" ", html))
-    return decode_entities(_TAG.sub("", html))

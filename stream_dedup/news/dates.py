@@ -189,7 +189,8 @@ def _of_parts(text: str) -> int:
     if len(text) > _LONGEST:
         raise ValueError(NOT_A_DATE)
     text = _NAME.sub(r"\1", _EAST_ASIAN.sub(r"\1-\2-\3 ", " ".join(text.translate(_DASHES).split())))
-    text = _HOURS.sub(lambda hour: f"{hour[1]}:{hour[2] or '00'}", _DOTTED.sub(_with_colons, text))
+    text = _DOTTED.sub(lambda clock: ":".join(filter(None, clock.groups())), text)
+    text = _HOURS.sub(lambda hour: f"{hour[1]}:{hour[2] or '00'}", text)
     parts, numbers, months = dict[str, str](), list[str](), set[int]()
     for part in _PART.finditer(text):
         kind, word = part.lastgroup, part[0]
@@ -209,10 +210,6 @@ def _of_parts(text: str) -> int:
     year, month, day = _day_of(parts.get("date"), numbers, sorted(months))
     moment = datetime(year, month, day, tzinfo=_zone(parts)) + _time_of_day(parts.get("clock"), parts.get("half"))
     return _after_1970(moment)
-
-
-def _with_colons(clock: re.Match[str]) -> str:
-    return ":".join(part for part in clock.groups() if part)
 
 
 def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
@@ -251,7 +248,9 @@ def _foreign() -> dict[str, int | str]:
         halves |= {word: half for half in ("am", "pm") for word in words[half] if not word.isascii() and len(word) > 1}
     # Short ones are Roman numbers, and some of those are words of other languages.
     known = {
-        word: min(each) for word, each in months.items() if len(each) == 1 and not (word.isascii() and len(word) < 3)
+        word: min(numbers)
+        for word, numbers in months.items()
+        if len(numbers) == 1 and not (word.isascii() and len(word) < 3)
     }
     return dict.fromkeys(fillers, 0) | halves | {w: -month if w in fillers else month for w, month in known.items()}
 

@@ -53,22 +53,16 @@ class TextReader:
 
 
 class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
-    """The fields found in a record.
+    """The fields found in a record."""
 
-    shape: the preset that was applied. fields: the raw value of each of FIELDS, None if it is missing. time_reason: why
-    `published` cannot be read (dates.REASONS), else None. value: the JSON object that was read; it differs from the
-    record if that is XML or an envelope. lent: the fields that only the envelope has. schema: the name of the record's
-    schema in a registry, or "". names: field -> the name under which it was found. left: the names of shorter texts.
-    """
-
-    shape: str
-    fields: dict[str, Any]
-    time_reason: str | None
-    value: bytes = b""
-    lent: frozenset[str] = frozenset()
-    schema: str = ""
-    names: dict[str, str] = {}
-    left: list[str] = []
+    shape: str  # the preset that was applied
+    fields: dict[str, Any]  # the raw value of each of FIELDS, None if it is missing
+    time_reason: str | None  # why `published` cannot be read (dates.REASONS)
+    value: bytes = b""  # the JSON object that was read; it differs from the record if that is XML or an envelope
+    lent: frozenset[str] = frozenset()  # the fields that only the envelope has
+    schema: str = ""  # the name of the record's schema in a registry
+    names: dict[str, str] = {}  # field -> the name under which it was found
+    left: list[str] = []  # the names of shorter texts
 
 
 class Decoder:
@@ -189,7 +183,7 @@ class Decoder:
             kind, inner = f"an object of {_listed(list(value))}", _strings(field, value)
         elif isinstance(value, list):
             kind = "a list"
-            inner = next((_strings(field, each) for each in value if isinstance(each, dict)), [])
+            inner = next((_strings(field, element) for element in value if isinstance(element, dict)), [])
         else:
             return f"{subject} must be a string, not {msgspec.json.encode(value).decode()}"
         cure = f', such as {field} = "{path}.{inner[0]}"' if inner else ""
@@ -236,8 +230,8 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
     paths = {"title": preset["title"], "text": preset["text"]}
     paths |= {name: path for name, path in settings.fields.items() if name in paths}
     searched = {field: alternatives(path) for field, path in paths.items()}
-    listed = ", ".join(f"{field} ({', '.join(each)})" for field, each in searched.items())
-    if {path.split(".")[0] for each in searched.values() for path in each} & set(names):
+    listed = ", ".join(f"{field} ({', '.join(searched_paths)})" for field, searched_paths in searched.items())
+    if {path.split(".")[0] for searched_paths in searched.values() for path in searched_paths} & set(names):
         return f"the fields {listed} hold neither a headline nor a text; {_SEND_ONE}"
     if is_auto and names and not set(names).difference(*(meant_by(names, field) for field in _BESIDE)):
         return f"the record has {_listed(names)} alone, and neither a headline nor a text; {_SEND_ONE}"
@@ -267,7 +261,7 @@ def _text_of(name: str, value: Any) -> str:
 
 
 def _prose_of(name: str, value: Any) -> str:
-    if type(value) is str and " " in value:  # neither a missing value nor Base64
+    if type(value) is str and (not value.isascii() or " " in value):  # neither a missing value nor Base64
         return value
     text = _text_of(name, value)
     return "" if len(text) <= _LONGEST_NO_VALUE and text in NO_VALUES else from_base64(text)

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from stream_dedup.news.clean import from_base64
 from stream_dedup.news.item_lists import is_item
-from stream_dedup.news.names import WRAPPERS, meant_by
+from stream_dedup.news.names import STRINGS, meant_by
 from stream_dedup.news.plain_values import opened
 
-# Members that hold the content as a string, and those that hold it as an object or in one of its members.
-_STRINGS = frozenset(("Message", "Body", "body", "value", "Data", *WRAPPERS))
+# Members that hold the content as an object, or in one of its members.
 _OBJECTS = ("message", "kinesis", "Sns", "detail")
 
 
@@ -41,7 +40,7 @@ def content_of(record: dict[str, Any]) -> Content | None:
                 return Content(row, is_deleted=name == "before")
     if meant_by(record, "title"):
         return None
-    for text in [each for name, each in record.items() if name in _STRINGS and isinstance(each, str)]:
+    for text in [value for name, value in record.items() if name in STRINGS and isinstance(value, str)]:
         held = opened(from_base64(text))
         if isinstance(held, dict) and (content := content_of(held) or (Content(held) if is_item(held) else None)):
             return content

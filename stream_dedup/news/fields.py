@@ -56,8 +56,7 @@ class _Place(NamedTuple):
     """Where a field may be."""
 
     field: str
-    member: str | None  # that is the field, if there is no other choice
-    paths: list[tuple[str, Path]]  # else these members, and a path in each, in this order
+    paths: list[tuple[str, Path, str]]  # members, a path in each, and its name, in this order
     is_mapped: bool  # by the settings: the first filled one counts
 
 
@@ -73,7 +72,10 @@ def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]
     fields: dict[str, str] = dict([*PRESETS[preset].items(), *settings.fields.items()])
     if settings.has_fingerprints:
         del fields["title"], fields["text"]
-    return {name: [_split(f"fields.{name}", each) for each in alternatives(path)] for name, path in fields.items()}
+    return {
+        name: [_split(f"fields.{name}", alternative) for alternative in alternatives(path)]
+        for name, path in fields.items()
+    }
 
 
 def names_in(value: bytes) -> list[str]:
@@ -128,12 +130,11 @@ class FieldReader:
                 "answer", f"the answer of a service that failed, and no news: {_ENCODE(record)[:_SHOWN].decode()}"
             )
         values = []
-        for place in places:
-            _, member, paths, _ = place
+        for member, place in places:
             value = record[member] if member is not None else None
             # A text may end with NewsAPI's note, or be nodes in JSON.
             if type(value) is not str or value.endswith(_CLOSING):
-                value = _read_place(record, place)[0] if paths else None
+                value = _read_place(record, place)[0] if place.paths else None
             values.append(value)
         return shape, tuple(values)
 
@@ -141,16 +142,16 @@ class FieldReader:
         """Return the name under which each field of a record was found, and the names of the other texts."""
         record = self._opened(_members(json))
         _, places, _ = self._places(_filled_names(record))
-        names = {place.field: name for place in places if (name := _read_place(record, place)[1])}
-        paths = next((place.paths for place in places if place.field == "text"), [])
-        texts = [".".join((top, *path)) for top, path in paths if isinstance(text_of(record[top]), str)]
+        names = {place.field: name for _, place in places if (name := _read_place(record, place)[1])}
+        paths = next((place.paths for _, place in places if place.field == "text"), [])
+        texts = [name for top, _, name in paths if isinstance(text_of(record[top]), str)]
         return names, [name for name in texts if name != names.get("text")]
 
     def _is_envelope(self, record: dict[str, Any]) -> bool:
         if record.get("specversion") is not None:
             return True
         lists = items_in(record).read if self._query is None else []
-        return any(each.path.partition(".")[0] not in self._tops for each in lists)
+        return any(listing.path.partition(".")[0] not in self._tops for listing in lists)
 
     def _opened(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a record: those of the query, and those that its wrappers lend."""
@@ -158,37 +159,40 @@ class FieldReader:
             record = self._query.item({name: _at(value, []) for name, value in record.items()})
         return flat(record, self._wrappers)
 
-    def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[_Place], bool]:
-        """Return the shape of records with these filled names, the places of the fields, and if it may be an error."""
+    def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[tuple[str | None, _Place]], bool]:
+        """Return the shape of records with these filled names, the places of the fields, and if it may be an error.
+
+        Before each place stands the member that is the field, if there is no other choice.
+        """
         deciding = tuple(name for name in FIELDS if name in self.fields)
         shape = shape_of({*names}, deciding) if self._is_auto else next(iter(self._maps))
-        places = []
+        places = list[tuple[str | None, _Place]]()
         for field, paths in self._maps[shape].items():
             candidates = [
-                (top, path[end:])
+                (top, path[end:], ".".join(path))
                 for path in paths
                 for end in [next((n for n in range(len(path), 0, -1) if ".".join(path[:n]) in names), 0)]
                 if (top := ".".join(path[:end]))
             ]
             if self._is_auto and field not in self._mapped:
-                more = meant_by(names, field)
+                meanings = meant_by(names, field)
                 if field == "text":
-                    more += [name for name in names if plain_name(name) in NODES]
-                candidates += [(name, []) for name in more if (name, []) not in candidates]
+                    meanings += [name for name in names if plain_name(name) in NODES]
+                candidates += [(name, [], name) for name in meanings if (name, [], name) not in candidates]
             # Among several texts the longest counts, among several dates the first readable one.
             has_choice = len(candidates) > 1 and field in ("text", "published")
             is_sure = (
                 candidates and not candidates[0][1] and not has_choice and plain_name(candidates[0][0]) not in NODES
             )
-            places.append(_Place(field, candidates[0][0] if is_sure else None, candidates, field in self._mapped))
-        found = {place.field: {top for top, _ in place.paths} for place in places if place.paths}
+            places.append((candidates[0][0] if is_sure else None, _Place(field, candidates, field in self._mapped)))
+        found = {place.field: {top for top, _, _ in place.paths} for _, place in places if place.paths}
         return shape, places, found.keys() == {"text"} and found["text"] <= _MESSAGES and not _ERRORS.isdisjoint(names)
 
 
 def _filled_names(record: dict[str, Any]) -> tuple[str, ...]:
     if all(record.values()):  # most records
         return tuple(record)
-    return tuple([name for name, each in record.items() if each or each == 0])
+    return tuple([name for name, value in record.items() if value or value == 0])
 
 
 # An answer that says that a service failed has such members, and nothing of an article.
@@ -219,7 +223,7 @@ def _members(value: bytes) -> dict[str, Any]:
             raise
     plain = value.removeprefix(BOM_UTF8)
     try:
-        return {name: _member(each) for name, each in _NAMES(plain).items()}
+        return {name: _member(raw) for name, raw in _NAMES(plain).items()}
     except msgspec.DecodeError as error:
         if isinstance(error, msgspec.ValidationError):
             raise
@@ -246,13 +250,12 @@ def _is_large(raw: msgspec.Raw) -> bool:
 
 def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
     """Return the field's value and its name, or else a value without a plain meaning, so that the error can name it."""
-    field, _, paths, is_mapped = place
+    field, paths, is_mapped = place
     values: list[tuple[Any, str]] = []
     nodes: list[tuple[str, str]] = []
     not_plain: tuple[Any, str] = None, ""
-    for top, path in paths:
+    for top, path, name in paths:
         value = _at(record[top], path)
-        name = ".".join((top, *path))
         if field == "fingerprint":  # has no other forms: the value is right or refused
             if value is not None:
                 return value, name
@@ -261,7 +264,7 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             return value, name  # as `with_time` would, without the other dates: half of what a record takes
         if field == "text":
             is_nodes = not path and plain_name(top) in NODES
-            if is_nodes and isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value):
+            if is_nodes and isinstance(value, list) and not any(isinstance(element, (dict, list)) for element in value):
                 continue
             text = rich_text(value) if is_nodes and not isinstance(value, str) else text_of(value)
             if text is not value and isinstance(text, str) and text != plain_value(field, value):
@@ -276,12 +279,12 @@ def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
             values.append((value, name))
     if field == "published":
         return with_time(values or [not_plain])
-    texts = [each for each in values if isinstance(each[0], str)]
+    texts = [reading for reading in values if isinstance(reading[0], str)]
     most = max((len(text) for text, _ in texts), default=0) if nodes else 0
-    texts += [each for each in nodes if len(each[0]) > _FULLER * most]
+    texts += [node for node in nodes if len(node[0]) > _FULLER * most]
     if field == "text" and texts and not is_mapped:
-        text = article([each for each, _ in texts])
-        return text, next(name for each, name in texts if each.startswith(text))
+        text = article([text for text, _ in texts])
+        return text, next(name for candidate, name in texts if candidate.startswith(text))
     return ((field != "id" and texts) or values or [not_plain])[0]
 
 
@@ -295,7 +298,7 @@ def _at(value: Any, path: Path) -> Any:
         if isinstance(value, list) and part.isdigit():
             value = value[int(part)] if int(part) < len(value) else None
         elif isinstance(value, list):
-            value = [each[part] for each in value if isinstance(each, dict) and part in each]
+            value = [element[part] for element in value if isinstance(element, dict) and part in element]
         else:
             value = value.get(part) if isinstance(value, dict) else None
     return value

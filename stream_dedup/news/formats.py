@@ -85,7 +85,7 @@ FORMATS = (
     Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames(value)]),
 )
 """Formats that are read. A value of no other format is read as JSON, and the error says why it is none."""
-_BY_BEGIN = {begin: each for each in FORMATS for begin in each.begins}
+_BY_BEGIN = {begin: kind for kind in FORMATS for begin in kind.begins}
 _LEAD = BOM_UTF8 + b" \t\r\n"
 # The attribute of a CloudEvent that stands in for a field, and the prefix of its header in binary mode.
 _ATTRIBUTES = {"id": "id", "source": "source", "published": "time"}
@@ -150,7 +150,7 @@ class Opener:
             record = _OBJECT(value)
             if held := content_of(record):
                 return Opened(encode(held.item), is_deleted=held.is_deleted)
-            return Opened(only([line for each in items_in(record).read for line in each.lines()], "JSON"))
+            return Opened(only([line for listing in items_in(record).read for line in listing.lines()], "JSON"))
         content = self(_data_of(event)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")

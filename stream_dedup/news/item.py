@@ -34,24 +34,18 @@ _POSITIONS = {"partition": 2**31, "offset": _MOST}  # the room in a signature
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A decoded news record.
-
-    `time`: event time in milliseconds since 1970 UTC (on Kafka the record's timestamp), negative if unknown. `source`:
-    the site (registrable domain, lower case), empty if unknown. `partition` and `offset`: the record's position in the
-    input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fields). The decision
-    then uses nothing else, and headline and text are empty. `host`: that of the source if it differs from the site
-    ([sources]).
-    """
+    """A decoded news record."""
 
     id: str
     title: str
     text: str
-    source: str
-    time: int
-    partition: int = -1
+    source: str  # the site (registrable domain, lower case), empty if unknown
+    time: int  # event time in ms since 1970 UTC (on Kafka the record's timestamp), negative if unknown
+    partition: int = -1  # the record's position in the input, -1 if it has none
     offset: int = -1
+    # 64 bits that the record itself supplies ([item] fields). Then headline and text are empty and do not count.
     fingerprint: int | None = None
-    host: str = ""
+    host: str = ""  # that of the source if it differs from the site ([sources])
 
     @classmethod
     def of(cls, fields: Mapping[str, Any] | None = None, /, **more: Any) -> "Item":

@@ -10,20 +10,21 @@ envelope only if its list has a name of such lists, or if it has no text and no 
 
 import json
 import re
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.news.names import LISTS, NODES, PARTS, WRAPPERS, is_text_name, meant_by, plain_name
-from stream_dedup.news.plain_values import plain_value
-from stream_dedup.news.query import step
+from stream_dedup.news.names import LISTS, NODES, PARTS, STRINGS, WRAPPERS, is_text_name, meant_by, plain_name
+from stream_dedup.news.plain_values import opened, plain_value
+from stream_dedup.news.query import below
 from stream_dedup.surrogates import without_lone
 
 _DEEPEST = 8  # objects and lists around a list of items; converted XML has a list at each step
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
-_NO_SPACE = re.compile(r"\S")
+_NEXT = re.compile(r"[^\s,]")  # documents may follow each other with commas
 _BAD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # What systems call the kind of a node, and how kinds are named.
 _KINDS = (
@@ -44,9 +45,8 @@ class Rank(IntEnum):
     """How sure it is that a list of objects has items; see `_rank_of`."""
 
     OTHER = 0
-    NAMED = 1
-    LIKELY = 2
-    SURE = 3
+    LIKELY = 1
+    SURE = 2
 
 
 class Listing(NamedTuple):
@@ -60,10 +60,10 @@ class Listing(NamedTuple):
     def lines(self) -> list[bytes]:
         """Return each item as a JSON object. The site is the source of those without an address and a source."""
         lines = []
-        for each in self.items:
-            if self.site and isinstance(each, dict) and not meant_by(each, "url") and not meant_by(each, "source"):
-                each = {"source": self.site} | each
-            lines.append(msgspec.json.encode(each))
+        for item in self.items:
+            if self.site and isinstance(item, dict) and not meant_by(item, "url") and not meant_by(item, "source"):
+                item = {"source": self.site} | item
+            lines.append(msgspec.json.encode(item))
         return lines
 
     def __str__(self) -> str:
@@ -86,17 +86,16 @@ def items_in(document: Any) -> Found:
     []
     """
     lists = _merged(_lists(document, "", _DEEPEST))
-    if not lists and isinstance(document, dict) and "jsonfeed.org" in str(document.get("version")):
-        return Found([Listing("items", [])], [])
-    rank = max((each.rank for each in lists), default=Rank.OTHER)
-    read = [each for each in lists if rank and each.rank is rank]
-    if rank is Rank.NAMED:
-        read = [max(read, key=lambda each: len(each.items))]
-    return Found(read, [each for each in lists if not any(each is one for one in read)])
+    is_feed = isinstance(document, dict) and "jsonfeed.org" in str(document.get("version"))
+    if not lists and isinstance(document, dict) and (is_feed or not is_item(document)):
+        lists = [Listing(name, []) for name in LISTS & document.keys() if document[name] == []]
+    rank = max((listing.rank for listing in lists), default=Rank.OTHER)
+    read = [listing for listing in lists if rank and listing.rank is rank]
+    return Found(read, [listing for listing in lists if not any(listing is chosen for chosen in read)])
 
 
 def is_item(record: dict[str, Any]) -> bool:
-    """Whether a record has a title or a text."""
+    """Return whether a record has a title or a text."""
     record = flat(record)
     return _has(record, "title") or _has(record, "text")
 
@@ -109,9 +108,9 @@ def flat(record: dict[str, Any], wrappers: frozenset[str] = WRAPPERS, depth: int
     if not depth:
         return record
     for name in [name for name in wrappers & record.keys() if isinstance(record[name], dict)]:
-        inner = {f"{name}.{each}": value for each, value in flat(record[name], wrappers, depth - 1).items()}
+        inner = {f"{name}.{member}": value for member, value in flat(record[name], wrappers, depth - 1).items()}
         if name == "sys" or meant_by(inner, "title") or meant_by(inner, "text"):
-            record = {each: value for each, value in record.items() if each != name} | inner
+            record = {member: value for member, value in record.items() if member != name} | inner
     return record
 
 
@@ -131,15 +130,19 @@ def _longest(record: Any) -> int:
 
 
 def _is_article(value: Any) -> bool:
-    """Whether a member is an article of its own, such as the lead of a page, and no text."""
+    """Return whether a member is an article of its own, such as the lead of a page, and no text."""
     return isinstance(value, dict) and len(value) > 1 and _has(value, "title", "name") and _has(value, "text")
 
 
 def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
     """Return the lists of objects below a value, except those of an item."""
     if isinstance(value, list):
-        return _in_list(value, path, depth, site)
-    if not isinstance(value, dict) or not depth or not any(isinstance(each, (dict, list)) for each in value.values()):
+        rows = _rows({"": value})
+        return [Listing(path, rows, rank=_rank(rows))] if rows else _in_list(value, path, depth, site)
+    if isinstance(value, dict) and not meant_by(value, "title"):
+        held = {name: opened(value[name]) for name in STRINGS & value.keys() if isinstance(value[name], str)}
+        value = value | held if held else value
+    if not isinstance(value, dict) or not depth or not any(isinstance(child, (dict, list)) for child in value.values()):
         return []
     rows = _rows(value)
     if rows and (rank := _rank(rows)) and not (isinstance(next(iter(value.values())), dict) and is_item(value)):
@@ -147,78 +150,101 @@ def _lists(value: Any, path: str, depth: int, site: str = "") -> list[Listing]:
         if is_table:
             return [Listing(path, rows, rank=rank)]
     home = value.get("home_page_url") or value.get("link")
-    lists = list[Listing]()
+    lists, inside = list[Listing](), list[str]()
     for name, inner in value.items():
-        where = f"{path}.{step(name)}".removeprefix(".")
-        if (
-            isinstance(inner, dict) and name in ("item", "entry") and path[-2:] != "[]" and is_item(inner)
-        ):  # converted XML with a single one
+        where = below(path, name)
+        is_entry = name in ("item", "entry") and path[-2:] != "[]"
+        if is_entry and isinstance(inner, dict) and is_item(inner):  # converted XML with a single one
             inner = [inner]
         if PARTS.search(name.lower()):
             lists += [Listing(where, inner, rank=Rank.OTHER)] if _are_objects(inner) else []
         else:
-            lists += _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
-    is_own = bool(lists) and is_item(value)
-    if _are_sure(lists) and not is_own:
-        singles = {name: each for name, each in value.items() if name not in WRAPPERS and _is_article(each)}
-        paths = {f"{path}.{step(name)}".removeprefix("."): each for name, each in singles.items()}
-        lists += [Listing(where, [each]) for where, each in paths.items()]
+            found = _lists(inner, where, depth - 1, home if isinstance(home, str) else "")
+            inside += [name] if _are_sure(found) else []
+            lists += found
+    # A name and a list of items make a channel, and no item.
+    own = {name: inner for name, inner in value.items() if name not in ("name", *inside)}
+    is_own = bool(lists) and is_item(own if _are_sure(lists) else value)
     if is_own:
-        lists = [each if _is_apart(value, each) else each._replace(rank=Rank.OTHER) for each in lists]
-    return lists
+        return [listing if _is_apart(value, listing) else listing._replace(rank=Rank.OTHER) for listing in lists]
+    singles = [
+        Listing(below(path, name), [inner])
+        for name, inner in value.items()
+        if name not in WRAPPERS and _is_article(inner)
+    ]
+    return lists + singles if _are_sure(lists) or len(singles) > 1 else lists
+
+
+def _singles(value: Any, path: str, depth: int) -> Iterator[Listing]:
+    """Yield the articles that stand alone below an object."""
+    for name, inner in value.items() if isinstance(value, dict) and depth else ():
+        if _is_article(inner):
+            yield Listing(below(path, name), [inner])
+        elif not PARTS.search(name.lower()):
+            yield from _singles(inner, below(path, name), depth - 1)
 
 
 def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
-    """Whether a list in what looks like an item has other items, and not its parts."""
-    own, most = _longest(record), max(map(_longest, listing.items), default=0)
+    """Return whether a list in what looks like an item has other items, and not its parts."""
+    length, most = _longest(record), max(map(_longest, listing.items), default=0)
     name = listing.path.rpartition(".")[2].removesuffix("[]").strip('"')
     if name in LISTS:
-        return own <= most
-    if is_text_name(name) or plain_name(name) in NODES:
+        return length <= most
+    is_news = listing.rank is Rank.SURE and any(_has(item, "title") for item in listing.items if isinstance(item, dict))
+    if is_text_name(name) or plain_name(name) in NODES or not is_news or not length < _PROSE <= most:
         return False
-    return own < _PROSE <= most and listing.rank is Rank.SURE and not meant_by(record, "published")
+    is_placed = meant_by(record, "published") or meant_by(record, "id")
+    return not is_placed or not _has(record, "title", "name")
 
 
 def _in_list(values: list[Any], path: str, depth: int, site: str) -> list[Listing]:
     """Return a list, and the lists in those of its elements that hold further ones."""
     first = values[:_SAMPLED]
-    if 2 * sum(isinstance(each, dict) and _is_node(each) for each in first) > len(first):
+    if 2 * sum(isinstance(entry, dict) and _is_node(entry) for entry in first) > len(first):
         return []
-    lists, own = list[Listing](), list[Any]()
-    for each in values:
-        inner = _lists(each, f"{path}[]", depth - 1, site) if depth and isinstance(each, (dict, list)) else []
+    lists, entries = list[Listing](), list[Any]()
+    for entry in values:
+        inner = _lists(entry, f"{path}[]", depth - 1, site) if depth and isinstance(entry, (dict, list)) else []
         if _are_sure(inner):
             lists += inner
         else:
-            own.append(each)
-    if any(_is_typed(each) for each in own):  # JSON-LD: the page, its images and persons are none
-        lists += [Listing(path, [each for each in own if not _is_typed(each)], rank=Rank.OTHER)]
-        own = [each for each in own if _is_typed(each)]
-    if _are_objects(own) or (own and lists):
-        lists += [Listing(path, own, site, _rank(own))]
-    return [each for each in lists if each.items]
+            entries.append(entry)
+    if _are_sure(lists):  # groups of a single article
+        alone = {
+            index: found for index, entry in enumerate(entries) if (found := [*_singles(entry, f"{path}[]", depth)])
+        }
+        lists += [listing for found in alone.values() for listing in found]
+        entries = [entry for index, entry in enumerate(entries) if index not in alone]
+    if any(_is_typed(entry) for entry in entries):  # JSON-LD: the page, its images and persons are none
+        lists += [Listing(path, [entry for entry in entries if not _is_typed(entry)], rank=Rank.OTHER)]
+        entries = [entry for entry in entries if _is_typed(entry)]
+    if _are_objects(entries) or (entries and lists):
+        lists += [Listing(path, entries, site, _rank(entries))]
+    return [listing for listing in lists if listing.items]
 
 
 def _are_objects(values: Any) -> bool:
-    return isinstance(values, list) and any(isinstance(each, dict) for each in values)
+    return isinstance(values, list) and any(isinstance(entry, dict) for entry in values)
 
 
 def _are_sure(lists: list[Listing]) -> bool:
-    return any(each.rank is Rank.SURE for each in lists)
+    return any(listing.rank is Rank.SURE for listing in lists)
 
 
 def _merged(lists: list[Listing]) -> list[Listing]:
     """Join the lists of one path and site, which are those of groups."""
     joined = dict[tuple[str, str, Rank], Listing]()
-    for each in lists:
-        joined.setdefault((each.path, each.site, each.rank), each._replace(items=[])).items.extend(each.items)
+    for listing in lists:
+        joined.setdefault((listing.path, listing.site, listing.rank), listing._replace(items=[])).items.extend(
+            listing.items
+        )
     return list(joined.values())
 
 
 def _rank(rows: list[Any]) -> Rank:
-    """Return the rank that most of the first rows reach."""
-    ranks = sorted((_rank_of(row) if isinstance(row, dict) else Rank.OTHER for row in rows[:_SAMPLED]), reverse=True)
-    return ranks[len(ranks) // 2] if ranks else Rank.OTHER
+    """Return the rank that half of the first rows reach."""
+    ranks = sorted((_rank_of(row) for row in rows[:_SAMPLED] if isinstance(row, dict)), reverse=True)
+    return ranks[(len(ranks) - 1) // 2] if ranks else Rank.OTHER
 
 
 def _rank_of(record: dict[str, Any]) -> Rank:
@@ -231,11 +257,11 @@ def _rank_of(record: dict[str, Any]) -> Rank:
         return Rank.SURE
     if text and not named and (placed or meant_by(record, "id")):
         return Rank.SURE
-    return Rank.LIKELY if title or text else Rank.NAMED if named else Rank.OTHER
+    return Rank.LIKELY if title or text else Rank.OTHER
 
 
 def _is_node(record: dict[str, Any]) -> bool:
-    """Whether an object is a node of a text: it has a kind, and neither headline nor address nor date."""
+    """Return whether an object is a node of a text: it has a kind, and neither headline nor address nor date."""
     record = flat(record)
     kinds = (record.get(name) for name in _KINDS)
     return any(isinstance(kind, str) and _NODE.search(kind) for kind in kinds) and not any(
@@ -248,9 +274,12 @@ def _is_typed(record: Any) -> bool:
 
 
 def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a table, which pandas writes by columns or by rows, or the items of a dict by their ids."""
+    """Return the rows of a table or the items of a dict by their ids.
+
+    A table is written by columns, or as lists of cells beside the names of its columns.
+    """
     columns = list(value.values())
-    if len(columns) > 1 and all(isinstance(each, dict) and each for each in columns):
+    if len(columns) > 1 and all(isinstance(column, dict) and column for column in columns):
         if all(key.isdigit() for key in columns[0]):
             return [{name: column.get(key) for name, column in value.items()} for key in columns[0]]
         shared = columns[0].keys() & columns[1].keys()
@@ -258,12 +287,30 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
             return []
         is_counted = list(value) == [str(number) for number in range(len(value))]  # a count is no id
         return [row if is_counted or meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
-    if len(columns) > 1 and all(isinstance(each, list) and len(each) == len(columns[0]) > 1 for each in columns):
+    if len(columns) > 1 and all(isinstance(column, list) and len(column) == len(columns[0]) > 1 for column in columns):
         return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
-    names, rows = value.get("columns"), value.get("data")
-    if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
-        return [dict(zip(map(str, names), row, strict=False)) for row in rows]
+    tables = [
+        rows for rows in columns if isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows)
+    ]
+    own = {name: inner for name, inner in value.items() if not isinstance(inner, list)}
+    for rows in () if _has(own, "title", "name") or _has(own, "text") else tables:
+        for names in _headers(value, _DEEPEST):
+            if len(names) == len(rows[-1]) and (meant_by(names, "title") or meant_by(names, "text")):
+                return [dict(zip(names, row, strict=False)) for row in rows if row != names]
     return []
+
+
+def _headers(value: Any, depth: int) -> Iterator[list[Any]]:
+    """Yield what may name the columns of a table: lists of strings, or of objects with a name."""
+    if isinstance(value, list):
+        names = [entry.get("name") if isinstance(entry, dict) else entry for entry in value]
+        if all(isinstance(name, str) for name in names):
+            yield names
+        elif isinstance(names[0], list):  # the first row
+            yield from _headers(names[0], 0)
+    elif isinstance(value, dict) and depth:
+        for inner in value.values():
+            yield from _headers(inner, depth - 1)
 
 
 def loads(text: bytes) -> list[Any]:
@@ -279,11 +326,15 @@ def loads(text: bytes) -> list[Any]:
     while at < len(plain):
         value, end = _DECODER.raw_decode(plain, at)
         documents.append(value)
-        following = _NO_SPACE.search(plain, end)
+        following = _NEXT.search(plain, end)
         at = following.start() if following else len(plain)
     return documents
 
 
 def _repaired(match: re.Match[str]) -> str:
     text = match[0]
-    return "" if text == "," else _BAD_ESCAPE.sub(lambda one: one[0] if one[1] in '"\\/bfnrtu' else one[1], text)
+    return (
+        ""
+        if text == ","
+        else _BAD_ESCAPE.sub(lambda escape: escape[0] if escape[1] in '"\\/bfnrtu' else escape[1], text)
+    )

@@ -83,14 +83,13 @@ _MEANINGS = {
     "url": "url link weburl articleurl newsurl storyurl posturl fullurl sourcelink permalink canonical canonicalurl "
     "alternate href pageurl lien enlace collegamento",
     "published": "published publishedat publisheddate publishedon publishdate publishtime pubdate datepublished "
-    "datepublish datetimepub webpublicationdate firstpublicationdate publicationdate publicationtime "
-    "publicationdatetime isodate datetime date dategmt posted postedat createdat created creationdate createdutc "
-    "timestamp time datum veroffentlicht veroeffentlicht veroffentlichtam veroeffentlichtam erscheinungsdatum "
-    "datepublication dateparution "
-    "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
-    "datapublicacao publishingdate timepublished createdontime displaydate firstpublishdate firstpublished "
-    "firstpublishedat publishedtime publisheddatetime publishdatetime pubdatetime pubtime issued updated updatedat "
-    "modified " + " ".join(CRAWLED),
+    "datepublish datetimepub createdtime newsdate articledate webpublicationdate firstpublicationdate "
+    "publicationdate publicationtime publicationdatetime isodate datetime date dategmt posted postedat createdat "
+    "created creationdate createdutc timestamp time datum veroffentlicht veroeffentlicht veroffentlichtam "
+    "veroeffentlichtam erscheinungsdatum datepublication dateparution datedepublication fecha fechapublicacion "
+    "fechadepublicacion data datapubblicazione datadipubblicazione datapublicacao publishingdate timepublished "
+    "createdontime displaydate firstpublishdate firstpublished firstpublishedat publishedtime publisheddatetime "
+    "publishdatetime pubdatetime pubtime issued updated updatedat modified " + " ".join(CRAWLED),
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what shows that the text belongs to something else.
@@ -111,13 +110,17 @@ WRAPPERS = frozenset(
     "sys", "tweet")
 )  # fmt: skip
 """Objects that may wrap the fields of an item. Such a field is called `data.title`, whether it is nested or flat."""
+STRINGS = frozenset(("Message", "Body", "body", "value", "Data", *WRAPPERS))
+"""Members that may hold the content of a message as a string of JSON or Base64."""
 LISTS = frozenset(
     ("@graph", "articles", "channel", "children", "data", "docs", "documents", "entries", "entry", "feed", "hits",
     "item", "itemListElement", "items", "news", "posts", "rdf:RDF", "records", "response", "results", "rows", "rss",
     "stories", "value")
 )  # fmt: skip
 """Names of lists of items, and of objects around such lists."""
-PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
+PARTS = re.compile(
+    "image|photo|thumb|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies"
+)
 """Lists and objects of these names are parts of an article, and none of its items and texts."""
 NODES = frozenset(
     ("acf", "blocks", "bodyblocks", "children", "components", "contentblocks", "contentelements", "elements", "lexical",
@@ -185,7 +188,7 @@ def plain_name(name: str) -> str:
 
 
 def is_text_name(name: str) -> bool:
-    """Whether a name looks like the name of a text.
+    """Return whether a name looks like the name of a text.
 
     >>> [is_text_name(name) for name in ("maintext", "yandex:full-text", "image_description", "@context")]
     [True, True, False, False]

@@ -66,7 +66,7 @@ _PAGE_SHARE = 3
 
 
 def is_filled(value: Any) -> bool:
-    """Whether a value is present and not empty; 0 and False count as present."""
+    """Return whether a value is present and not empty; 0 and False count as present."""
     return bool(value) or isinstance(value, (int, float))
 
 
@@ -88,11 +88,13 @@ def plain_value(field: str, value: Any) -> Any:
         keys = [key for key in _KEYS.get(field, _TEXT) if key in value]
         filled = [value[key] for key in keys if is_filled(value[key])]
         if not keys and (len(value) == 1 or all(map(LANGUAGE.match, value))):
-            filled = [each for name, each in value.items() if each and name not in _NO_VALUE][:1]
-            filled = [each for each in filled if field in ("id", "published") or not isinstance(each, (int, float))]
-        inner = (plain_value(field, each) for each in filled)
+            filled = [member for name, member in value.items() if member and name not in _NO_VALUE][:1]
+            filled = [
+                member for member in filled if field in ("id", "published") or not isinstance(member, (int, float))
+            ]
+        inner = (plain_value(field, member) for member in filled)
         return next(
-            (each for each in inner if not isinstance(each, (dict, list))), "" if keys and not filled else value
+            (plain for plain in inner if not isinstance(plain, (dict, list))), "" if keys and not filled else value
         )
     if isinstance(value, list):
         return _one_of(field, value)
@@ -120,7 +122,7 @@ def opened(text: str) -> Any:
         if len(inner) <= _LONGEST_LITERAL and _LITERAL.match(inner):
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 held = literal_eval(inner)
-    is_list = isinstance(held, list) and held and all(isinstance(each, (str, dict)) for each in held)
+    is_list = isinstance(held, list) and held and all(isinstance(element, (str, dict)) for element in held)
     return held if is_list or isinstance(held, dict) else text
 
 
@@ -135,13 +137,14 @@ def _one_of(field: str, values: list[Any]) -> Any:
     ):
         return date
     if field in ("id", "source", "published"):  # an element that occurs twice
-        plain = [value for value in (plain_value(field, each) for each in values) if is_filled(value)]
+        plain = [value for value in (plain_value(field, element) for element in values) if is_filled(value)]
         plain = [value for value in plain if not isinstance(value, (dict, list))]
-        return (first_readable(plain) if field == "published" else plain[0]) if plain else values
+        dates = (date for date in plain if field == "published" and milliseconds_of(date) != NO_TIME)
+        return next(dates, plain[0]) if plain else values
     if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text":
-        texts = [text for text in (plain_value(field, each) for each in values) if text and isinstance(text, str)]
+        texts = [text for text in (plain_value(field, element) for element in values) if text and isinstance(text, str)]
         if any(map(is_typed, values)) and texts:  # one text in several types
             return article(texts)
         return "\n\n".join(texts) if texts or not values else values  # its paragraphs
@@ -166,29 +169,20 @@ def _date_of_parts(value: dict[str, Any]) -> str:
 
 
 def is_typed(value: Any) -> bool:
-    """Whether an object is one of several forms of a text, and says which."""
+    """Return whether an object is one of several forms of a text, and says which."""
     return isinstance(value, dict) and (
         not _TYPES.isdisjoint(value) or "/" in str(value.get("type", value.get("@type", "")))
     )
 
 
 def _relation(link: Any) -> str:
-    objects = [each for each in (link, link.get("$")) if isinstance(each, dict)] if isinstance(link, dict) else []
-    relations = (each.get(key) for each in objects for key in _RELATION)
+    objects = [part for part in (link, link.get("$")) if isinstance(part, dict)] if isinstance(link, dict) else []
+    relations = (part.get(key) for part in objects for key in _RELATION)
     return next((relation for relation in relations if isinstance(relation, str)), "")
 
 
-def first_readable(dates: Sequence[Any]) -> Any:
-    """Return the first readable date, or else the first one.
-
-    >>> first_readable(["soon", "2024-01-01"])
-    '2024-01-01'
-    """
-    return next((date for date in dates if milliseconds_of(date) != NO_TIME), dates[0]) if len(dates) > 1 else dates[0]
-
-
 def is_moment(value: Any) -> bool:
-    """Whether a value is a readable date with a time of the day, beside which no other date counts."""
+    """Return whether a value is a readable date with a time of the day, beside which no other date counts."""
     return type(value) is str and ":" in value and milliseconds_of(value) != NO_TIME
 
 
@@ -200,15 +194,15 @@ def with_time(dates: Sequence[tuple[Any, str]]) -> tuple[Any, str]:
     >>> with_time([("2024-01-01", "date"), ("10:00", "time")])
     ('2024-01-01 10:00', 'date')
     """
-    date, name = next((each for each in dates if milliseconds_of(each[0]) != NO_TIME), dates[0])
+    date, name = next((pair for pair in dates if milliseconds_of(pair[0]) != NO_TIME), dates[0])
     day = milliseconds_of(date)
     if day < 0 or day % _DAY_MS or ":" in str(date):
         return date, name
-    for other, other_name in dates:
-        if _KIND_OF_TIME.sub("", plain_name(other_name)) == _KIND_OF_TIME.sub("", plain_name(name)):
-            for whole, named in (other, other_name), (f"{date} {other}", name):
-                if day < milliseconds_of(whole) < day + _DAY_MS:
-                    return whole, named
+    for time, time_name in dates:
+        if _KIND_OF_TIME.sub("", plain_name(time_name)) == _KIND_OF_TIME.sub("", plain_name(name)):
+            for moment, moment_name in (time, time_name), (f"{date} {time}", name):
+                if day < milliseconds_of(moment) < day + _DAY_MS:
+                    return moment, moment_name
     return date, name
 
 

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 from stream_dedup.news.dates import milliseconds_of
+from stream_dedup.news.item_lists import items_in
 from stream_dedup.news.names import PARTS
 from stream_dedup.news.plain_values import is_filled, plain_value
-from stream_dedup.news.query import Query, step
+from stream_dedup.news.query import Query, below
 from stream_dedup.news.rich_text import text_of
 
 SHOWN_PATHS = 12
@@ -32,7 +33,7 @@ _LIKELY = {
 
 
 def fits(field: str, values: Sequence[Any]) -> bool:
-    """Whether values of the first records may be those of a field.
+    """Return whether values of the first records may be those of a field.
 
     >>> fits("title", ["Elm bridge opens", "Goats stop a train"]), fits("title", ["2026-01-05", "2026-01-06"])
     (True, False)
@@ -70,7 +71,7 @@ class Proposals:
         self.paths, self._values, self._document, self._has_query = paths, values, document, has_query
 
     def works(self, field: str, path: str) -> bool:
-        """Whether the records have the field at a path."""
+        """Return whether the records have the field at a path."""
         return fits(field, self._values(field, path))
 
     def cure(self, *missing: str) -> str:
@@ -78,14 +79,14 @@ class Proposals:
         if not self.paths:
             return "."
         missing = ("source", "url") if missing == ("source",) else missing
-        own = [path for path in self.paths if not PARTS.search(path.rpartition(".")[0])]
-        likely = {name: sorted(filter(pattern.search, own), key=len) for name, pattern in _LIKELY.items()}
+        paths = [path for path in self.paths if not PARTS.search(path.rpartition(".")[0])]
+        likely = {name: sorted(filter(pattern.search, paths), key=len) for name, pattern in _LIKELY.items()}
         guesses = {name: self._first(name, likely[name]) for name in missing if name in likely}
         if "id" in missing and not guesses["id"]:
             guesses["id"] = self._first("id", likely["url"])
         # The longest fields whose names say nothing, as in a table without a header.
-        known = {path for each in likely.values() for path in each}
-        rest = [path for path in own if path not in known]
+        known = {path for matches in likely.values() for path in matches}
+        rest = [path for path in paths if path not in known]
         if "text" in missing:
             long = [path for path in rest if self.paths[path] >= PROSE or "title" in missing]
             guesses["text"] = self._first("text", long)
@@ -116,55 +117,44 @@ def query_for(document: Any) -> str | None:
     >>> query_for({"a": [{"b": {"kop": "Elm bridge opens", "tekst": "The bridge opened on Monday, two years late."}}]})
     'a[].{text: b.tekst, title: b.kop}'
     """
-    texts = [each for each in document.values() if isinstance(each, str)] if isinstance(document, dict) else []
-    if any(" " in each for each in texts):  # an article with its paragraphs
+    texts = [text for text in document.values() if isinstance(text, str)] if isinstance(document, dict) else []
+    if any(" " in text for text in texts):  # an article with its paragraphs
         return None
-    lists = sorted(_lists(document, "", _DEEPEST), key=lambda each: -len(str(each[1])))
-    for path, rows in lists[:SHOWN_PATHS]:
+    read, left = items_in(document)
+    for path, rows, *_ in sorted([*read, *left], key=lambda listing: -len(str(listing.items)))[:SHOWN_PATHS]:
         values: dict[str, list[Any]] = {}
         for row in rows[:SHOWN_PATHS]:
             for name, value in _leaves(row, "", _DEEPEST):
-                values.setdefault(name, []).append(value)
+                if not PARTS.search(name.rpartition(".")[0]):
+                    values.setdefault(name, []).append(value)
         fields = dict[str, str]()
         longest = sorted(values, key=lambda name: -len(str(values[name])))
         for field in ("text", "title", "id", "url", "published"):
-            names = longest if field == "text" else sorted(values, key=len)
-            likely = [name for name in names if field == "text" or _LIKELY[field].search(name)]
+            likely = longest if field == "text" else filter(_LIKELY[field].search, sorted(values, key=len))
             plain_of = text_of if field == "text" else partial(plain_value, field)
-            plain = {name: [plain_of(value) for value in values[name]] for name in names}
-            named = [*likely, *(longest if field == "title" else [])]
-            best = next((each for each in named if each not in fields.values() and fits(field, plain[each])), None)
-            fields |= {field: best} if best else {}
-        query = f"{path}[].{{{', '.join(f'{name}: {each}' for name, each in fields.items())}}}"
-        if "text" in fields and "'" not in query and fits("text", _given(query, document)):
+            for name in [*likely, *(longest if field == "title" else [])]:
+                if name not in fields.values() and fits(field, [plain_of(value) for value in values[name]]):
+                    fields[field] = name
+                    break
+        query = f"{path}[].{{{', '.join(f'{field}: {name}' for field, name in fields.items())}}}"
+        if "text" not in fields or "'" in query:
+            continue
+        reader = Query(query)
+        rows = (reader.items(document) or [])[:SHOWN_PATHS]
+        if fits("text", [text_of(reader.item(row).get("text")) for row in rows if isinstance(row, dict)]):
             return query
     return None
-
-
-def _given(query: str, document: Any) -> list[Any]:
-    reader = Query(query)
-    rows = reader.items(document) or []
-    return [text_of(reader.item(row).get("text")) for row in rows[:SHOWN_PATHS] if isinstance(row, dict)]
-
-
-def _lists(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the lists of objects, with their paths."""
-    if isinstance(value, list) and path[-2:] != "[]" and any(isinstance(each, dict) for each in value):
-        yield path, value
-    elif isinstance(value, dict) and depth:
-        for name, inner in value.items():
-            yield from _lists(inner, f"{path}.{step(name)}".removeprefix("."), depth - 1)
 
 
 def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yield the paths and values of strings and numbers; those in a list of objects come as one list."""
     if isinstance(value, dict) and depth:
         for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{step(name)}".removeprefix("."), depth - 1)
-    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            yield from _leaves(inner, below(path, name), depth - 1)
+    elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
         found: dict[str, list[Any]] = {}
-        for each in value:
-            for name, inner in _leaves(each, f"{path}[]", depth - 1) if isinstance(each, dict) else ():
+        for entry in value:
+            for name, inner in _leaves(entry, f"{path}[]", depth - 1) if isinstance(entry, dict) else ():
                 found.setdefault(name, []).append(inner)
         yield from found.items()
     else:

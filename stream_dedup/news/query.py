@@ -51,7 +51,7 @@ class Query:
             return None
         if not found or not isinstance(found, list):
             return None
-        return [item for each in found for item in (each if isinstance(each, list) else [each])]
+        return [item for entry in found for item in (entry if isinstance(entry, list) else [entry])]
 
     def item(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the view of a record's item. Raises BadItem if it has several, or if a function of the query fails."""
@@ -71,10 +71,10 @@ class Query:
 query_of = cache(Query)
 
 
-def step(name: str) -> str:
-    """Return a name as a step of a query.
+def below(path: str, name: str) -> str:
+    """Return the path of a member, as a query has it.
 
-    >>> step("items"), step("rdf:RDF")
-    ('items', '"rdf:RDF"')
+    >>> below("", "items"), below("items[]", "rdf:about")
+    ('items', 'items[]."rdf:about"')
     """
-    return name if _NAME.fullmatch(name) else json.dumps(name)
+    return f"{path}.{name if _NAME.fullmatch(name) else json.dumps(name)}".removeprefix(".")

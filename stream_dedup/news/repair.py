@@ -104,11 +104,11 @@ def documents_of(
     if loss or end is None:
         cause = loss or "it ends within a tag, or has too many end tags"
         raise BadItem("xml", f"it cannot be read to its end: {cause}")
-    roots = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
+    roots = [root for root in tree.iterfind(f".//{_AROUND}/*") if root.tag not in (_AROUND, _END)]
     if not roots and repaired.strip():
         raise BadItem("xml", "it has no element of XML, and JSON must be in UTF-8")
     if end.getparent().tag != _AROUND:  # within the last document
-        kinds = [local_name(each) for each in roots]
+        kinds = [local_name(root) for root in roots]
         ends = re.findall(rb"</(?:[\w.-]+:)?%s\s*>" % re.escape(kinds[-1].encode()), repaired)
         if len(ends) < kinds.count(kinds[-1]):
             raise BadItem("xml", f"it is cut short: </{kinds[-1]}> is missing")

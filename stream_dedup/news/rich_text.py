@@ -8,6 +8,7 @@ joined by their dates, the newest last.
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -34,7 +35,7 @@ def rich_text(value: Any) -> str:
     >>> rich_text({"en": [{"children": [{"text": "The "}, {"text": "bridge.", "bold": True}]}], "fi": "Silta."})
     'The bridge.'
     """
-    return "\n\n".join(text for each in _texts(value, _DEEPEST) if (text := each.strip()))
+    return "\n\n".join(text for part in _texts(value, _DEEPEST) if (text := part.strip()))
 
 
 def text_of(value: Any) -> Any:
@@ -44,7 +45,7 @@ def text_of(value: Any) -> Any:
             with suppress(msgspec.DecodeError, RecursionError):
                 nodes = msgspec.json.decode(value)
                 inner = nodes.values() if isinstance(nodes, dict) else nodes
-                if any(isinstance(each, (dict, list)) for each in inner):
+                if any(isinstance(child, (dict, list)) for child in inner):
                     return rich_text(nodes) or value
         return value
     plain = plain_value("text", value)
@@ -81,21 +82,21 @@ def _of_list(nodes: list[Any], depth: int) -> Iterator[str]:
 
 def _of_node(node: dict[str, Any], depth: int) -> Iterator[str]:
     if all(LANGUAGE.match(name) and name not in _NO_LANGUAGE for name in node):
-        node = dict([next(((name, each) for name, each in node.items() if each), ("", ""))])
-        yield from _texts(next(iter(node.values())), depth)
+        yield from _texts(next(filter(None, node.values()), ""), depth)
         return
-    own, found = _own(node), False
-    if own:
-        yield article(own)
+    texts, found = _own(node), False
+    if texts:
+        yield article(texts)
     for name, inner in node.items():
         plain = name.lower()
-        if (own and plain != "children") or PARTS.search(plain) or _NO_TEXT.search(plain):
+        is_other = (texts and plain != "children") or PARTS.search(plain) or _NO_TEXT.search(plain)
+        if is_other or not isinstance(inner, (dict, list)):
             continue
-        is_text = isinstance(inner, dict) or _is_text(name) or not _is_words(inner)
-        for text in _texts(inner, depth) if is_text and isinstance(inner, (dict, list)) else ():
+        is_words = isinstance(inner, list) and all(isinstance(entry, str) for entry in inner)
+        for text in _texts(inner, depth) if _is_text(name) or not is_words else ():
             found = True
             yield text
-    if not own and not found:  # an entry of a live blog may be a headline
+    if not texts and not found:  # an entry of a live blog may be a headline
         titles = (plain_value("title", node[name]) for name in meant_by(node, "title") if name != "name")
         yield from [title for title in titles if isinstance(title, str)][:1]
 
@@ -108,16 +109,12 @@ def _is_text(name: str) -> bool:
     return bool(_LEAF.match(name.lower())) or is_text_name(name)
 
 
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
 def _by_date(nodes: list[Any]) -> list[Any]:
     """Sort entries by their dates, if all have one and they differ."""
     times = [_time(node) if isinstance(node, dict) else -1 for node in nodes]
     if len(set(times)) < 2 or min(times) < 0:
         return nodes
-    return [node for _, _, node in sorted(zip(times, range(len(nodes)), nodes, strict=True))]
+    return [node for _, node in sorted(zip(times, nodes, strict=True), key=itemgetter(0))]
 
 
 def _time(node: dict[str, Any]) -> int:

@@ -24,37 +24,25 @@ LARGEST = 5
 
 
 class Dates(msgspec.Struct):
-    """The event times of a feed, in ms since 1970.
+    """The event times of a feed, in ms since 1970."""
 
-    `origin`: where they come from, "published" or "timestamp" (of the Kafka record). `earliest` and `latest` leave out
-    times in the future. `examples`: unreadable dates with position and reason. `first_future`: the first time in the
-    future with its position, or "".
-
-    `dated`: how many of the first Kafka records have a readable date of their own. `apart`: how many of these dates are
-    further than a window from the record's time. `spread`, `record_spread`: what the middle eight tenths of these dates
-    and times span, ms.
-
-    `forwards`, `backwards`: items dated after, and before, their predecessor; 0 if the order means nothing.
-    `furthest_back`: the largest step back. `jumps`: steps back longer than the window.
-    """
-
-    origin: str
-    in_order: bool
-    earliest: int | None = None
+    origin: str  # where they come from: "published", or "timestamp" (of the Kafka record)
+    in_order: bool  # whether the order of the items means something
+    earliest: int | None = None  # like `latest` without times in the future
     latest: int | None = None
     missing: int = 0
     unreadable: int = 0
-    examples: list[str] = []
+    examples: list[str] = []  # unreadable dates with position and reason
     future: int = 0
-    first_future: str = ""
-    dated: int = 0
-    apart: int = 0
-    spread: int = 0
-    record_spread: int = 0
-    forwards: int = 0
-    backwards: int = 0
-    furthest_back: int = 0
-    jumps: int = 0
+    first_future: str = ""  # the first time in the future with its position
+    dated: int = 0  # those of the first Kafka records that have a readable date of their own
+    apart: int = 0  # those of these dates that are further than a window from the record's time
+    spread: int = 0  # what the middle eight tenths of these dates span
+    record_spread: int = 0  # what the middle eight tenths of these records' times span
+    forwards: int = 0  # items dated after their predecessor; 0 if the order means nothing
+    backwards: int = 0  # items dated before their predecessor
+    furthest_back: int = 0  # the largest step back
+    jumps: int = 0  # steps back longer than the window
 
 
 class Warned(msgspec.Struct, frozen=True):
@@ -65,52 +53,41 @@ class Warned(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct):
-    """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
-
-    `shapes`: preset -> items. `schemas`: schema of a registry -> items. `filled`: field -> items that have it.
-    `samples`: field -> its first value. `names`: items whose id comes from the record or its key. `shared_ids`: items
-    among the first thousand that share their id with an unlike one, if at least half of them do; `shared_id`: such an
-    id with two places. `noticed`: those whose text stands under unlike headlines of their site; `notice`: such a text.
-    `addresses`, `sources`: their numbers, counted up to 4,096. `largest`: the sources with the most
-    items. `lent`: field -> items that have it only from the envelope of a CloudEvent. `reasons`: the first distinct
-    reasons of bad items, each with its first position. `paths`: the fields of the first records, those with the longest
-    values first. `origins`: field -> name that was read -> items. `left`: name of a text that was not read -> items.
-    `notes`: what a person should know of how files were read.
-    """
+    """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample)."""
 
     dates: Dates
     items: int = 0
     bad: int = 0
     tombstones: int = 0
     looked: int = 0
-    shapes: dict[str, int] = {}
-    schemas: dict[str, int] = {}
-    filled: dict[str, int] = {}
-    samples: dict[str, str] = {}
-    names: int = 0
-    shared_ids: int = 0
-    shared_id: str = ""
-    noticed: int = 0
-    notice: str = ""
-    addresses: int = 0
-    sources: int = 0
-    largest: list[tuple[str, int]] = []
-    lent: dict[str, int] = {}
-    reasons: list[str] = []
-    paths: list[str] = []
-    origins: dict[str, dict[str, int]] = {}
-    left: dict[str, int] = {}
-    notes: list[str] = []
+    shapes: dict[str, int] = {}  # preset -> items
+    schemas: dict[str, int] = {}  # schema of a registry -> items
+    filled: dict[str, int] = {}  # field -> items that have it
+    samples: dict[str, str] = {}  # field -> its first value
+    names: int = 0  # items whose id comes from the record or its key
+    shared_ids: int = 0  # of the first thousand items those that share their id with an unlike one, if half of them do
+    shared_id: str = ""  # such an id with two places
+    noticed: int = 0  # of the first thousand items those whose text stands under unlike headlines of their site
+    notice: str = ""  # such a text
+    addresses: int = 0  # counted up to MOST_SOURCES
+    sources: int = 0  # counted up to MOST_SOURCES
+    largest: list[tuple[str, int]] = []  # the sources with the most items
+    lent: dict[str, int] = {}  # field -> items that have it only from the envelope of a CloudEvent
+    reasons: list[str] = []  # the first distinct reasons of bad items, each with its first position
+    paths: list[str] = []  # the fields of the first records, those with the longest values first
+    origins: dict[str, dict[str, int]] = {}  # field -> name that was read -> items
+    left: dict[str, int] = {}  # name of a text that was not read -> items
+    notes: list[str] = []  # what a person should know of how files were read
     warnings: list[Warned] = []
 
     @property
     def all_bad(self) -> bool:
-        """Whether no item can be judged."""
+        """Return whether no item can be judged."""
         return self.bad == self.items - self.tombstones
 
     @property
     def is_sampled(self) -> bool:
-        """Whether fields, shapes and sources come from a sample of the items."""
+        """Return whether fields, shapes and sources come from a sample of the items."""
         return self.looked < self.items - self.bad - self.tombstones
 
     def as_json(self) -> dict[str, Any]:
@@ -138,8 +115,8 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
             ("record times" if dates.origin == "timestamp" else "dates", _dates(dates) if has_dates else ""),
         ]
     if summary.largest:
-        more = "more than " if summary.sources == MOST_SOURCES else "at least " if summary.is_sampled else ""
-        rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
+        prefix = "more than " if summary.sources == MOST_SOURCES else "at least " if summary.is_sampled else ""
+        rows.append(("sources", f"{prefix}{summary.sources:,}: {_counted(summary.largest)}"))
     return [row for row in rows if row[1]]
 
 
@@ -172,11 +149,11 @@ def share(summary: Summary, field: str) -> str:
     """
     if not summary.looked:
         return "-"
-    filled, of = summary.filled[field], summary.looked
+    filled, total = summary.filled[field], summary.looked
     if summary.is_sampled and field == "published" and summary.dates.origin == "published":
-        of = summary.items - summary.bad - summary.tombstones
-        filled = max(0, of - summary.dates.missing)
-    percent = 100 * filled / of
+        total = summary.items - summary.bad - summary.tombstones
+        filled = max(0, total - summary.dates.missing)
+    percent = 100 * filled / total
     if 0 < percent < 1:
         return "under 1 %"
     return "over 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
@@ -196,8 +173,8 @@ def _dates(dates: Dates) -> str:
     return "; ".join([text, ", ".join(remarks)]) if remarks else text
 
 
-def _shares(counts: Mapping[str, int], of: int) -> str:
-    return ", ".join(f"{name} {100 * count / of:.0f} %" for name, count in islice(counts.items(), LARGEST))
+def _shares(counts: Mapping[str, int], total: int) -> str:
+    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in islice(counts.items(), LARGEST))
 
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> str:
@@ -318,16 +295,16 @@ def warnings_of(summary: Summary, settings: ItemSettings, window: int, proposals
 def _shared_ids(summary: Summary, proposals: Proposals) -> Iterator[Warned]:
     """Warn of ids that name no articles, and propose the addresses if nearly all of them differ."""
     if summary.shared_ids:
-        is_apart = _FEW * summary.addresses >= (_FEW - 1) * min(summary.looked, MOST_SOURCES)
-        other = next((path for path in summary.origins.get("url", {}) if proposals.works("id", path)), None)
-        other = other if is_apart else None
+        differ = _FEW * summary.addresses >= (_FEW - 1) * min(summary.looked, MOST_SOURCES)
+        paths = summary.origins.get("url", {}) if differ else ()
+        address = next((path for path in paths if proposals.works("id", path)), None)
         yield Warned(
             "shared-ids",
             f"{summary.shared_ids:,} items share their id with an item of another text, such as "
             f"{summary.shared_id}: their ids name no articles. In files such items are judged by their texts "
             "alone, as if they had no id; on Kafka each counts as a new version of the one before it, if the "
             "source is the same. Let the producer give each its own, or name a field that tells them apart"
-            f"{such_as({'id': other})}.",
+            f"{such_as({'id': address})}.",
         )
 
 
@@ -335,19 +312,13 @@ def _longer(summary: Summary, proposals: Proposals) -> Iterator[Warned]:
     """Warn of a field that is longer than the text, although its name is no name of a text."""
     paths = proposals.paths
     read = max((paths.get(path, 0) for path in summary.origins.get("text", {})), default=0)
-    known = {*summary.left, *(path for each in summary.origins.values() for path in each)}
-    others = [path for path in paths if path not in known]
-    if (
-        read
-        and others
-        and paths[others[0]] > 2 * read
-        and paths[others[0]] >= PROSE
-        and proposals.works("text", others[0])
-    ):
+    known = {*summary.left, *(path for names in summary.origins.values() for path in names)}
+    longest = next((path for path in paths if path not in known), "")
+    if read and longest and PROSE <= paths[longest] > 2 * read and proposals.works("text", longest):
         yield Warned(
             "longer-field",
-            f"The longest field, {others[0]}, is not read; the text is {', '.join(summary.origins['text'])}. If "
-            f"it has the article, name it{such_as({'text': others[0]})}.",
+            f"The longest field, {longest}, is not read; the text is {', '.join(summary.origins['text'])}. If "
+            f"it has the article, name it{such_as({'text': longest})}.",
         )
 
 

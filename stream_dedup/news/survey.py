@@ -127,8 +127,8 @@ class Survey:
         if is_sampled:
             self._count_fields(record)
             if self._is_timed_by_record and record is not None and len(self._dated) < FIRST:
-                own = milliseconds_of(record.fields["published"])
-                self._dated += [(item.time, own)] if own >= 0 else []
+                date = milliseconds_of(record.fields["published"])
+                self._dated += [(item.time, date)] if date >= 0 else []
             summary.names += item.id != f"{item.partition}:{item.offset}"
             if item.source and (item.source in self._sources or len(self._sources) < MOST_SOURCES):
                 self._sources[_short(item.source, _SAMPLE)] += 1
@@ -140,9 +140,10 @@ class Survey:
         summary = deepcopy(self._summary)
         if dated := self._dated:
             dates, tenth = summary.dates, len(dated) // 10
-            dates.dated, dates.apart = len(dated), sum(abs(time - own) > self._window for time, own in dated)
-            times, owns = (sorted(each) for each in zip(*dated, strict=True))
-            dates.record_spread, dates.spread = times[-1 - tenth] - times[tenth], owns[-1 - tenth] - owns[tenth]
+            dates.dated, dates.apart = len(dated), sum(abs(time - date) > self._window for time, date in dated)
+            dates.record_spread, dates.spread = (
+                column[-1 - tenth] - column[tenth] for column in map(sorted, zip(*dated, strict=True))
+            )
         summary.shapes = dict(self._shapes.most_common())
         summary.sources, summary.largest = len(self._sources), self._sources.most_common(LARGEST)
         summary.reasons = [
@@ -154,7 +155,7 @@ class Survey:
         if self._ids.ids:
             summary.shared_ids, summary.shared_id = self._ids.shared, self._ids.example
         summary.paths = list(paths)[:SHOWN_PATHS]
-        summary.origins = {name: dict(each.most_common()) for name, each in self._origins.items() if each}
+        summary.origins = {name: dict(counts.most_common()) for name, counts in self._origins.items() if counts}
         summary.left, summary.notes = dict(self._left.most_common()), list(self.notes)
         summary.addresses = len(self._urls)
         # Several records are one item each, with its paragraphs.
@@ -330,7 +331,7 @@ class Notices:
         if not (item.text and item.title) or (place not in self._titles and len(self._titles) >= FIRST):
             return
         titles = self._titles.setdefault(place, [])
-        if len(titles) < _UNLIKE_TITLES and all(_are_unlike(item.title, each) for each in titles):
+        if len(titles) < _UNLIKE_TITLES and all(_are_unlike(item.title, title) for title in titles):
             titles.append(item.title[:_HEAD])
             self.items += _UNLIKE_TITLES - 1 if len(titles) == _UNLIKE_TITLES else 0
         if len(titles) == _UNLIKE_TITLES:
@@ -338,8 +339,8 @@ class Notices:
             self.example = self.example or _short(item.text, _SAMPLE)
 
 
-def _are_unlike(one: str, other: str) -> bool:
-    a, b = _runs(one), _runs(other)
+def _are_unlike(text: str, known: str) -> bool:
+    a, b = _runs(text), _runs(known)
     return len(a & b) < _UNLIKE * min(len(a), len(b))
 
 

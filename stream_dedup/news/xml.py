@@ -122,7 +122,7 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     if (root := _ROOT.search(value[:_HEAD])) and root[1] not in _ROOTS:
         value = _TAG_NAME.sub(lambda tag: tag[0].lower(), value)
     errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take, note)
-    kinds = [local_name(each) for each in documents]
+    kinds = [local_name(root) for root in documents]
     if kinds and kinds[0].lower() == "opml":
         raise BadItem("xml", OPML)
     if nested and _MISMATCH in errors:
@@ -131,15 +131,20 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
         found = articles_in(documents) if kinds[0].lower() != "html" else []
         if not found:
             raise BadItem("xml", f"<{kinds[0]}> {NO_NEWS}")
-        note(f"is read as one item for each <{local_name(found[0])}>, as it is no known kind of XML")
-        taken += [{**each.attrib, **_members(each, "", is_text=is_prose)} for each in found]
-    return [_located(each, site) for each in taken]
+        kinds = [*dict.fromkeys(map(local_name, found))]
+        note(f"is read as one item for each <{'>, <'.join(kinds)}>, as it is no known kind of XML")
+        texts = [(element.text or "").strip() for element in found]
+        taken += [
+            {**element.attrib, **({"text": text} if text else {}), **_members(element, "", is_text=is_prose)}
+            for element, text in zip(found, texts, strict=True)
+        ]
+    return [_located(entry, site) for entry in taken]
 
 
 def _entry(element: Any) -> Entry:
     paths = _IPTC.get(local_name(element))
     if paths is not None:
-        return {field: _first(element, field, each.split("|")) for field, each in paths.items()}
+        return {field: _first(element, field, path.split("|")) for field, path in paths.items()}
     entry = _members(element, element.tag.rpartition("}")[0])
     if element.get(_ABOUT):
         entry["id"] = element.get(_ABOUT)
@@ -166,7 +171,7 @@ def _located(entry: Entry, site: str) -> Entry:
 def _absolute(value: Any, base: str) -> Any:
     """Join a link, or each of several, to this base address."""
     if isinstance(value, list):
-        return [_absolute(each, base) for each in value]
+        return [_absolute(link, base) for link in value]
     if isinstance(value, dict):
         return value | {name: _joined(base, value[name]) for name in _ADDRESSES & value.keys()}
     return _joined(base, value)
@@ -179,28 +184,30 @@ def _joined(base: str, link: str) -> str:
         return link
 
 
-def _members(element: Any, own: str, is_text: Callable[[Any, str], bool] = lambda _, name: name in _TEXTS) -> Entry:
+def _members(
+    element: Any, entry_namespace: str, is_text: Callable[[Any, str], bool] = lambda _, name: name in _TEXTS
+) -> Entry:
     """Return the child elements by name: texts as markup, the longest of several; others as a value, or a list."""
     by_name: dict[str, list[Any]] = {}
     for child in element.iterchildren(etree.Element):
-        name = _name(child, own)
-        value = _markup(child) if is_text(child, name) else _value(child, own)
+        name = _name(child, entry_namespace)
+        value = _markup(child) if is_text(child, name) else _value(child, entry_namespace)
         if name in _LINKS and (base := child.base):  # xml:base
             value = _absolute(value, base)
         by_name.setdefault(name, []).append(value)
     return {
-        name: max(each, key=len) if name in _TEXTS else each if len(each) > 1 else each[0]
-        for name, each in by_name.items()
+        name: max(values, key=len) if name in _TEXTS else values if len(values) > 1 else values[0]
+        for name, values in by_name.items()
     }
 
 
-def _name(element: Any, own: str) -> str:
-    """Return the name as feeds use it. Elements of the entry's `own` namespace have no prefix.
+def _name(element: Any, entry_namespace: str) -> str:
+    """Return the name as feeds use it. Elements of the namespace of the entry have no prefix.
 
     An element of a foreign namespace keeps its prefix, so that it is not taken for a title or a text.
     """
     namespace, _, local = element.tag.rpartition("}")
-    if namespace in ("", own):
+    if namespace in ("", entry_namespace):
         return str(local)
     if element.tag == _XHTML:
         return "content:encoded"
@@ -208,11 +215,11 @@ def _name(element: Any, own: str) -> str:
     return f"{prefix}{local}"
 
 
-def _value(element: Any, own: str) -> Any:
+def _value(element: Any, entry_namespace: str) -> Any:
     """Return an element as JSON: a text, or an object of attributes (`@name`), children and text (`#text`)."""
     text = (element.text or "").strip()
-    attributes = {f"@{name.rpartition('}')[2]}": one for name, one in element.attrib.items() if _XML not in name}
-    value = attributes | _members(element, own)
+    attributes = {f"@{name.rpartition('}')[2]}": value for name, value in element.attrib.items() if _XML not in name}
+    value = attributes | _members(element, entry_namespace)
     return value | {"#text": text} if value and text else value or text
 
 

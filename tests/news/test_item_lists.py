@@ -18,6 +18,7 @@ LEAD = "The bridge over the Elm opened to traffic on Monday, two years late, the
 ONE, TWO = ({"id": name, "title": f"Elm {name}", "text": f"{LEAD} {name}."} for name in ("a", "b"))
 BOTH = [ONE, TWO]
 COLUMNS = {name: {"0": ONE[name], "1": TWO[name]} for name in ONE}
+CELLS = [[*ONE.values()], [*TWO.values()]]
 NODES = [{"cursor": "x", "node": each} for each in BOTH]
 FEED = {"title": "Elm", "description": "News of the valley", "link": "https://elm.example/"}
 
@@ -36,7 +37,10 @@ DOCUMENTS: list[tuple[Any, str]] = [
     ({"a": ONE, "b": TWO}, "table"),
     (COLUMNS, "table"),
     ({name: [*column.values()] for name, column in COLUMNS.items()}, "table"),
-    ({"columns": [*ONE], "index": [0, 1], "data": [[*ONE.values()], [*TWO.values()]]}, "table"),
+    ({"columns": [*ONE], "index": [0, 1], "data": CELLS}, "table"),
+    ({"meta": [{"name": name, "type": "String"} for name in ONE], "data": CELLS, "rows": 2}, "table"),
+    ({"meta": {"view": {"name": "News", "columns": [{"name": name} for name in ONE]}}, "data": CELLS}, "table"),
+    ({"range": "A1:C3", "values": [[*ONE], *CELLS]}, "table"),
 ]
 
 
@@ -64,6 +68,11 @@ def test_the_items_of_a_document_are_read_and_their_path_is_said(
         {"data": {"title": "Elm", "lists": 2}},
         {"items": []},
         {"news": ["x"]},
+        {"tokens": [["a", "text"], ["of", "tokens"]]},
+        {"text": "Short.", "replies": [{"id": "r", "text": LEAD, "date": "2026-01-05"}]},
+        {"text": "", "timeline": [{"text": LEAD, "date": "2026-01-05"}]},
+        {"text": "", "more": [{"title": "Elm ferry", "text": LEAD, "url": "https://elm.example/2"}]},
+        {"messages": [{"role": "user", "content": "Write."}, {"role": "assistant", "content": LEAD}]},
     ],
 )
 def test_an_article_with_a_list_is_an_article(tmp_path: Path, parts: dict[str, Any]) -> None:
@@ -72,7 +81,31 @@ def test_an_article_with_a_list_is_an_article(tmp_path: Path, parts: dict[str, A
     assert json.loads(line.value) == ONE | parts
     item = Decoder(ItemSettings())(line.value, None, 0)
     assert isinstance(item, Item)
-    assert (item.title, item.text) == (ONE["title"], ONE["text"])
+    assert (item.title, item.text) == (ONE["title"], (ONE | parts)["text"])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"name": "Elm", "type": "channel", "messages": BOTH},
+        {"day": [{"list": {"article": [ONE]}}, {"list": {"article": TWO}}, {"list": {"article": []}}]},
+        {"clusters": [{"id": "c", "main": ONE, "similar": [TWO]}]},
+        {"count": 2, "x": ONE, "y": TWO},
+        {"statusCode": 200, "body": json.dumps(BOTH)},
+        {"statusCode": 200, "body": json.dumps({"articles": BOTH})},
+        {"summary": "All of today", "date": "2026-01-05", "stock": BOTH},
+        {"articles": [ONE, {"ad": 1}, {"ad": 2}, TWO]},
+    ],
+)
+def test_no_item_is_lost_beside_what_is_none(tmp_path: Path, document: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    rows = [json.loads(line.value) for line in LineReader([str(tmp_path / "a.json")])]
+    assert sorted((row for row in rows if "id" in row), key=lambda row: row["id"]) == BOTH
+
+
+def test_an_empty_list_of_items_is_no_item(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"status": "ok", "articles": []}')
+    assert not list(LineReader([str(tmp_path / "a.json")]))
 
 
 def test_the_settings_name_another_list(tmp_path: Path) -> None:
@@ -86,8 +119,13 @@ def test_the_settings_name_another_list(tmp_path: Path) -> None:
 
 
 def test_what_is_no_object_in_a_list_is_a_bad_item(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({"articles": [ONE, None, TWO]}))
-    assert [line.fault is None for line in LineReader([str(tmp_path / "a.json")])] == [True, False, True]
+    (tmp_path / "a.json").write_text(json.dumps({"articles": [ONE, None, "x", [TWO], "y"]}))
+    faults = [line.fault is None for line in LineReader([str(tmp_path / "a.json")])]
+    assert sorted(faults) == [False, False, False, True, True], "and hides no other"
+    for document in ({"x": [{"name": "id"}, {"name": "title"}]}, {"x": [["a", "b"], ["c", "d"]]}):
+        (tmp_path / "a.json").write_text(json.dumps(document))
+        [line] = LineReader([str(tmp_path / "a.json")])
+        assert isinstance(Decoder(ItemSettings())(line.value, None, 0), BadItem), "names alone are no headlines"
 
 
 def test_any_number_of_documents_one_after_another_is_read_in_linear_time() -> None:

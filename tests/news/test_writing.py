@@ -1,7 +1,11 @@
 """What happens to a text on its way is undone; what its author wrote stays."""
 
 import pytest
+from ftfy import fix_encoding
+from hypothesis import given
+from hypothesis import strategies as st
 
+from stream_dedup.news import writing
 from stream_dedup.news.writing import as_written
 
 GERMAN = "Die Gebühren für Bürger könnten – stärker als „angekündigt“ – steigen, erklärte die Ministerin."
@@ -45,6 +49,22 @@ def test_what_the_author_wrote_stays(text: str) -> None:
 
 def test_a_headline_is_read_in_the_script_of_its_text() -> None:
     assert as_written("Пожар у граду", "Пожар је угашен у уторак.")[0] == "Požar u gradu"
+
+
+@given(st.text("aG:/. ?&xhtps图", max_size=60) | st.text(max_size=60))
+def test_the_quick_looks_find_what_the_expressions_find(text: str) -> None:
+    assert writing._is_misread(text) is bool(writing._MISREAD.search(text))
+    sent = f"{text} Elm https://a.example/x{text}://{text}"
+    assert writing._without_links(sent) == writing._LINK.sub("", sent).strip()
+
+
+@given(st.text("äöüßéèàçñåøšžČőűЖждыαβγאבגعربहिนไทย“”‘’–—…€ ", min_size=1, max_size=40), st.sampled_from(["", "Elm"]))
+def test_whatever_ftfy_would_repair_is_repaired(text: str, title: str) -> None:
+    """The look at the first letters passes over no text that was read wrongly as a whole."""
+    for encoding in ("latin-1", "cp1252"):
+        misread = text.encode().decode(encoding, "ignore")
+        if not text[0].isspace():
+            assert as_written(title, misread)[1] == fix_encoding(misread)
 
 
 def test_repair_is_bounded() -> None:

@@ -369,10 +369,36 @@ def test_other_xml_is_read_by_the_elements_that_look_like_articles(document: str
     assert notes == ["is read as one item for each <article>, as it is no known kind of XML"]
 
 
+def test_no_article_of_other_xml_is_lost_beside_those_of_another_name_or_depth() -> None:
+    story = "<story><title>{0}</title><body>Text {0}.</body></story>"
+    section = f"<section><title>Towns</title>{story.format('B')}{story.format('C')}</section>"
+    lead, date = f"<lead>{story.format('A')[7:-8]}</lead>", "<title>Elm Wire</title><date>2026-01-05</date>"
+    notes: list[str] = []
+    read = entries(
+        f"<paper>{date}{lead}{section}<section>{story.format('D')}</section></paper>".encode(), "", notes.append
+    )
+    assert [each["title"] for each in read] == list("ABCD")
+    assert "one item for each <lead>, <story>" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "article", ["<story id='{0}' title='Elm {0}'>Text {0}.</story>", "<story id='{0}' headline='Elm {0}' body='x'/>"]
+)
+def test_a_headline_may_be_an_attribute(article: str) -> None:
+    read = entries(f"<news>{article.format(1)}{article.format(2)}</news>".encode())
+    assert [each["id"] for each in read] == ["1", "2"]
+    assert all(each.get("text", each.get("body")) for each in read)
+    with pytest.raises(BadItem, match="neither a feed"):
+        entries(b"<doc><field name='id'>7</field><field name='kop'>Elm</field></doc>")
+
+
 def test_an_article_with_sections_is_not_taken_apart() -> None:
     sections = 2 * "<section><title>S</title><text>short</text></section>"
     [read] = entries(f"<report><title>T</title><body>A text that is longer.</body>{sections}</report>".encode())
     assert (read["title"], read["body"]) == ("T", "A text that is longer.")
+    article = f"<article id='{{}}'><title>T</title><content>{sections}</content></article>"
+    read = entries(f"<list>{article.format(1)}{article.format(2)}</list>".encode())
+    assert [each["id"] for each in read] == ["1", "2"]
 
 
 def test_a_feed_may_have_its_names_in_capitals() -> None:

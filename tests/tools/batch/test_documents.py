@@ -57,6 +57,7 @@ def titles(lines: list[Line]) -> list[str]:
         (b"[]", []),
         (b'{\n"title": "a"\n}\n{\n"title": "b"\n}\n', ["a", "b"]),
         (b'[\n{"title": "a"}\n][\n{"title": "b", "n": NaN},\n]', ["a", "b"]),
+        (b'{"title": "a"},\n{"title": "b"},\n', ["a", "b"]),
         (rss("x" * 20_000, "b"), ["too-large", "b"]),
         # Tags in comments and sections of CDATA, on lines of their own.
         (b"<!-- <p> -->\n" + rss("<![CDATA[\n<p>a</p>\n</rss>\n]]>", "b"), ["\n<p>a</p>\n</rss>\n".strip(), "b"]),
@@ -71,6 +72,10 @@ def titles(lines: list[Line]) -> list[str]:
         (PROLOG + rss("a")[:20] + PROLOG + rss("b")[:-5] + PROLOG + ATOM, ["xml", "xml", "d"]),
         (b"<item><title>a</title><r><item/></r></item><item><title>b</title></item>", ["a", "b"]),
         (rss("a") + b"\nServed in 3 ms", ["a"]),
+        (
+            b"<!-- <x> -->\n<data><list><item><title>a</title></item><item><title>b</title></item></list></data>",
+            ["a", "b"],
+        ),
         (b'[{"title": "' + b"x" * 20_000 + b'"}, {"title": "b"}]', ["too-large", "b"]),
     ],
 )

@@ -165,6 +165,12 @@ def test_one_bad_file_does_not_end_the_run_over_a_directory(tmp_path: Path) -> N
     assert ["cut short" in note or "Parquet" in note for note in reader.notes] == [True, True]
 
 
+def test_a_quoted_cell_is_not_cut_to_fit_the_header(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id,title,text,source\n" + b'1,Open,"On Monday, at last"\n' * 3)
+    faults = [line.fault and line.fault.detail for line in LineReader([str(tmp_path / "a.csv")])]
+    assert faults == ["a row of 3 cells under a header of 4"] * 3
+
+
 def test_a_row_that_does_not_fit_is_a_fault_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id,title,text\n1,b\n1,b,c,d\n1,\xc3\xa9,c\n1,\xff,c\n2,b,c\n")
     faults = [line.fault and line.fault.detail for line in LineReader([str(tmp_path / "a.csv")])]
@@ -199,6 +205,9 @@ def test_a_broken_line_costs_only_itself(tmp_path: Path, first: bytes) -> None:
             b"From news@elm.example Mon Jan  1 12:00:00 2024\nSubject: T\n\nBody\n",
             "a mailbox .* mailbox.mbox",
         ),
+        ("a.jsonl", b"SQLite format 3\0" + WHOLE, "a database of SQLite, .* FILE TABLE > OTHER"),
+        ("a.jsonl", b"ARROW1\0\0" + WHOLE, "Feather or Arrow .*parquet.write_table"),
+        ("a.jsonl", b"ORC" + WHOLE, "an ORC file, .*parquet.write_table"),
         ("a.csv", CSV + b'3,"open,x\n4,b,c\n', r"a\.csv:5: the row that begins here is not valid CSV"),
         ("a.csv", CSV + b'3,"a"b,c\n', r"a\.csv:5: .*doubled"),
         ("a.csv", b'{"id": 1, "title": "x"}\n', "holds JSON, not CSV"),

@@ -1,6 +1,7 @@
 """The commands explain, evaluate and plan."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
