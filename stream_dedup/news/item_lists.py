@@ -193,7 +193,7 @@ def _is_apart(record: dict[str, Any], listing: Listing) -> bool:
     is_news = listing.rank is Rank.SURE and any(_has(item, "title") for item in listing.items if isinstance(item, dict))
     if is_text_name(name) or plain_name(name) in NODES or not is_news or not length < _PROSE <= most:
         return False
-    is_placed = meant_by(record, "published") or meant_by(record, "id")
+    is_placed = meant_by(record, "published") or (meant_by(record, "id") and meant_by(record, "url"))
     return not is_placed or not _has(record, "title", "name")
 
 

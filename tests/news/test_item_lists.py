@@ -71,7 +71,7 @@ def test_the_items_of_a_document_are_read_and_their_path_is_said(
         {"tokens": [["a", "text"], ["of", "tokens"]]},
         {"text": "Short.", "replies": [{"id": "r", "text": LEAD, "date": "2026-01-05"}]},
         {"text": "", "timeline": [{"text": LEAD, "date": "2026-01-05"}]},
-        {"text": "", "more": [{"title": "Elm ferry", "text": LEAD, "url": "https://elm.example/2"}]},
+        {"text": "", "url": "/1", "more": [{"title": "Elm ferry", "text": LEAD, "url": "https://elm.example/2"}]},
         {"messages": [{"role": "user", "content": "Write."}, {"role": "assistant", "content": LEAD}]},
     ],
 )
@@ -94,6 +94,7 @@ def test_an_article_with_a_list_is_an_article(tmp_path: Path, parts: dict[str, A
         {"statusCode": 200, "body": json.dumps(BOTH)},
         {"statusCode": 200, "body": json.dumps({"articles": BOTH})},
         {"summary": "All of today", "date": "2026-01-05", "stock": BOTH},
+        {"nr": 5, "guid": "e", "title": "Morning edition", "pieces": BOTH},
         {"articles": [ONE, {"ad": 1}, {"ad": 2}, TWO]},
     ],
 )
