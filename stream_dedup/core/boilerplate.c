@@ -47,20 +47,29 @@ static void record_sighting(sighted *entry, uint32_t hash, uint32_t time) {
     }
 }
 
-void add_original(const boilerplate *table, const uint32_t *hashes, int64_t count, uint32_t time, changes *log) {
+/* Hash p of those that lie `stride` bytes apart, at any address: those of a block are not aligned. */
+static inline uint32_t hash_at(const uint32_t *hashes, int64_t stride, int64_t p) {
+    uint32_t hash;
+    memcpy(&hash, (const uint8_t *)hashes + p * stride, sizeof hash);
+    return hash;
+}
+
+void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stride, int64_t count, uint32_t time,
+                  changes *log) {
     bool seen[SEEN_SLOTS] = {false};
+    uint32_t passages[MOST_PASSAGES];
     count = min_i64(count, MOST_PASSAGES);
     /* The table exceeds the cache: reading all buckets ahead makes the cache misses overlap. */
-    for (int64_t p = 0; p < count; p++) touch_boilerplate(table, hashes[p]);
+    for (int64_t p = 0; p < count; p++) touch_boilerplate(table, passages[p] = hash_at(hashes, stride, p));
     for (int64_t p = 0; p < count; p++) {
-        bool *slot = seen + hashes[p] % SEEN_SLOTS, is_repeated = false;
+        bool *slot = seen + passages[p] % SEEN_SLOTS, is_repeated = false;
         if (*slot) /* seldom, and then the hashes lie together: faster than a hash set */
-            for (int64_t other = 0; other < p; other++) is_repeated |= hashes[other] == hashes[p];
+            for (int64_t other = 0; other < p; other++) is_repeated |= passages[other] == passages[p];
         *slot = true;
         if (is_repeated) continue;
-        sighted *entry = entry_of(table, hashes[p]);
+        sighted *entry = entry_of(table, passages[p]);
         if (log && log->count < log->room) log->list[log->count++] = (change){entry - table->entries, *entry};
-        record_sighting(entry, hashes[p], time);
+        record_sighting(entry, passages[p], time);
     }
 }
 
@@ -71,7 +80,7 @@ CORE_API int64_t add_originals(const boilerplate *table, const uint32_t *hashes,
     for (int64_t original = 0; original < n; original++) {
         int64_t count = counts[original];
         if (count < 0 || count > hash_count - first) return CORE_BAD_SIZE;
-        add_original(table, hashes + first, count, times[original], log);
+        add_original(table, hashes + first, sizeof *hashes, count, times[original], log);
         first += count;
     }
     return first;

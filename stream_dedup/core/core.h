@@ -529,9 +529,10 @@ typedef struct changes {
 void touch_boilerplate(const boilerplate *table, uint32_t hash);
 /* Whether a passage was seen in three originals since `start`, s. */
 bool is_boilerplate(const boilerplate *table, uint32_t hash, uint32_t start);
-/* Count the passages of an original at `time`, s: the first 128 hashes, each once. log: NULL, or has room for them
- * all. */
-void add_original(const boilerplate *table, const uint32_t *hashes, int64_t count, uint32_t time, changes *log);
+/* Count the passages of an original at `time`, s: the first 128 hashes, each once. They lie `stride` bytes apart, as in
+ * an array of passages. log: NULL, or has room for them all. */
+void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stride, int64_t count, uint32_t time,
+                  changes *log);
 
 /* ---- fingerprints (fingerprint.c) ---- */
 

@@ -200,11 +200,9 @@ static void remember(judge *judge, int64_t item, const uint8_t *decided) {
     outcome->is_counted = is_another && (finding == NEW || !(outcome->similar.headline >= LIKE_HEADLINES));
     if (outcome->is_counted && judge->news->asks_novelty) {
         const texts *texts = &judge->news->texts;
-        int64_t text = item - batch->pending, first = texts->firsts[2 * text];
-        int64_t count = min_i64(texts->lasts[2 * text] - first, MOST_PASSAGES);
-        uint32_t hashes[MOST_PASSAGES];
-        for (int64_t p = 0; p < count; p++) hashes[p] = texts->passages[first + p].hash;
-        add_original(&judge->news->boilerplate, hashes, count, subject->seen_at, judge->log);
+        int64_t text = item - batch->pending, first = texts->firsts[2 * text], count = texts->lasts[2 * text] - first;
+        const passage *passages = texts->passages + first;
+        add_original(&judge->news->boilerplate, &passages->hash, sizeof *passages, count, subject->seen_at, judge->log);
     }
 }
 
