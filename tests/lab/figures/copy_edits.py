@@ -39,6 +39,12 @@ def cut(story: Story, pool: Pool, chance: Random) -> Made | None:
     return Made(story.title, "\n".join(kept))
 
 
+def teased(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """The last quarter cut, and in its place an invitation to read on."""
+    shorter = cut(story, pool, chance)
+    return Made(story.title, f"{shorter.text} {story.phrases['more']} ...") if shorter and story.phrases else None
+
+
 def ellipsis(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The last sentence breaks off."""
     last = story.paragraphs[-1][-1]
@@ -222,7 +228,7 @@ def honorifics(story: Story, pool: Pool, chance: Random) -> Made | None:
 COPIES: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
-        teasers, cut, ellipsis, headline, headline_alone, affixes, site_suffix, typography, script, paragraphs,
+        teasers, cut, teased, ellipsis, headline, headline_alone, affixes, site_suffix, typography, script, paragraphs,
         byline, dateline, credit, read_more, newsletter, doubled, spelt_numbers, thousands, honorifics, synonyms, typo,
     )
 }  # fmt: skip
