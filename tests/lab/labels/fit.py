@@ -57,8 +57,8 @@ from tests.lab.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, e
 from tests.lab.figures.tables import table
 from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
-# 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at equal missed. 220 hold .01 less of the edits, and take
-# more footers of the demo for news.
+# 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at equal missed. 220 hold .01 less of the edits, and
+# take more footers of the demo for news.
 _TREES, _RATE = (150, 60), (0.08, 0.15)
 # Groups of sites: a fit for each of 1,700 sites would take an hour.
 _SITE_GROUPS = 10
