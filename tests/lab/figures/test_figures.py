@@ -153,6 +153,6 @@ def test_short_items_are_found_by_letters_despite_typing_errors() -> None:
     assert by_words["found"][0] == by_letters["found"][0] == 1
     assert by_words["found"][5] < 0.7
     assert by_letters["found"][5] > 0.85
-    assert by_letters["changed"] == 1
+    assert by_letters["changed"] < 0.1, "another number is news"
     section = Section("", {}, {}, {}, {}, {}, {"posts": {"items": 30, "rows": found}})
     assert tables.short(section).count("| 0.00 % | 0 |") == len(rows)
