@@ -21,7 +21,8 @@ from tests.lab.load.process import processor, resident
 
 def measure(run: Run) -> dict[str, float]:
     """Return for N workers `partitions_items_per_second_N`, `partitions_cpu_us_N` (an item) and `partitions_mib_N`."""
-    news = [corpus.news([path], run.items) for path in run.corpora] or [run.news, run.news]
+    several = len(run.corpora) > 1
+    news = [corpus.news([path], run.items) for path in run.corpora] if several else [run.news, run.news]
     languages = [corpus.lengthened([record for record, _ in each], 4) for each in news]
     with EmbeddedKafka(say=run.say) as kafka:
         return _measured(kafka.bootstrap, languages)
