@@ -69,7 +69,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
     def format(self, record: logging.LogRecord) -> str:
         event = _redacted(_event(record), self._secrets)
-        return escape_controls(json.dumps(event) if self.form == "json" else _text(event))
+        return escape_controls(json.dumps(event) if self.form == "json" else _text(record.created, event))
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]  # the base class has an attribute
@@ -170,15 +170,15 @@ def _redacted(event: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any
     return {name: clean(value) for name, value in event.items()}
 
 
-def _text(event: Mapping[str, Any]) -> str:
-    """Format a line for people, with the time of their clock.
+def _text(created: float, event: Mapping[str, Any]) -> str:
+    """Format a line for people, with the time of their clock. created: seconds since 1970.
 
-    >>> _text({"time": "2026-11-29T12:00:01Z", "level": "info", "event": "works again", "task": "0"})[8:]
+    >>> _text(0.0, {"level": "info", "event": "works again", "task": "0"})[8:]
     ' works again'
-    >>> _text({"time": "2026-11-29T12:00:01Z", "level": "warning", "event": "no broker"})[8:]
+    >>> _text(0.0, {"level": "warning", "event": "no broker"})[8:]
     ' WARNING no broker'
     """
-    time = datetime.fromisoformat(event["time"]).astimezone()
+    time = datetime.fromtimestamp(created)
     level = "" if event["level"] in ("info", "debug") else f"{event['level'].upper()} "
     exception = f"\n{event['exception']}" if event.get("exception") else ""
     return f"{time:%H:%M:%S} {level}{event['event']}{exception}"

@@ -72,7 +72,6 @@ NEEDS_NONE = {
     "tools/spark/tasks.py": "what an executor of the same job has made",
     "kafka/errors.py": "an address in the settings",
     "registry/schemas.py": "what a registry in the settings answers",
-    "observe/logs.py": "a time that it has just written",
     "extras.py": "what pip has written about its own installation",
     "phrases.py": "an address, of which only a part is shown; tests/fuzz/feeds.py has hostile ones",
 }
