@@ -17,6 +17,8 @@ enum {
     GRAM = 4,        /* codes of an anchor: one 64-bit word */
     MOST_CHAIN = 8,  /* places of a gram that are tried */
     MOST_GAP = 40,   /* codes of a gap, on each side, that is aligned: more is another text */
+    MOVED = 8,       /* codes of a run that may have moved: fewer may stand elsewhere by chance */
+    MOST_RUNS = 32,  /* shorter runs in a row that are put in order */
     FLANK = 3,       /* known words on each side of what is replaced: else it is a dateline or another sentence */
     LEAD = 64,       /* words of the first sentence in which those of the headline are looked for */
     DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
@@ -135,6 +137,70 @@ static bool pair_runs(diff *work, int64_t begin, int64_t end) {
     return is_found;
 }
 
+/* Where the run of own[i:] ends: consecutive codes with consecutive partners; one code where there is no partner. */
+static int64_t end_of_run(const diff *work, int64_t i) {
+    int64_t end = i + 1;
+    if (work->partners[i] == NONE) return end;
+    while (end < work->own_count && work->partners[end] == work->partners[end - 1] + 1) end++;
+    return end;
+}
+
+/* Take a run apart if it has a figure. Other words in a row may well have moved. */
+static void unpair_figures(diff *work, int64_t begin, int64_t end) {
+    bool has_figure = false;
+    for (int64_t i = begin; i < end; i++) has_figure |= is_figure(work->own[i]);
+    for (int64_t i = begin; i < end && has_figure; i++) {
+        work->is_used[work->partners[i]] = false;
+        work->partners[i] = NONE;
+    }
+}
+
+/* Keep those runs of own[begin:end] that lie in known[known_begin:known_end] and follow each other there, most words in
+ * all; take others with figures apart. O(MOST_RUNS) for each run: beyond MOST_RUNS, which is another text, the others stay. */
+static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
+    struct { int64_t begin, end, words, before; } runs[MOST_RUNS];
+    int64_t count = 0, best = NONE;
+    for (int64_t i = begin, stop; i < end && count < MOST_RUNS; i = stop) {
+        int64_t partner = work->partners[i];
+        stop = end_of_run(work, i);
+        if (partner == NONE) continue;
+        if (partner < known_begin || partner >= known_end) {
+            unpair_figures(work, i, stop);
+            continue;
+        }
+        runs[count].begin = i, runs[count].end = stop, runs[count].words = 0, runs[count].before = NONE;
+        for (int64_t k = 0; k < count; k++) {
+            if (work->partners[runs[k].begin] > partner || runs[k].words <= runs[count].words) continue;
+            runs[count].words = runs[k].words;
+            runs[count].before = k;
+        }
+        runs[count].words += stop - i;
+        if (best == NONE || runs[count].words > runs[best].words) best = count;
+        count++;
+    }
+    for (int64_t k = count - 1; k >= 0; k--) {
+        if (k == best) best = runs[k].before;
+        else unpair_figures(work, runs[k].begin, runs[k].end);
+    }
+}
+
+/* Keep figures in order in the short runs between two long ones that follow each other in both texts: "30 degrees in the"
+ * stands elsewhere by chance, and would hide that it stands in the place of "20 degrees in the". Long runs may have
+ * moved. */
+static void keep_short_runs_in_order(diff *work) {
+    int64_t behind = work->own_headline, known_begin = work->known_headline;
+    for (int64_t i = behind, end; i <= work->own_count; i = end) {
+        bool is_end = i == work->own_count;
+        end = is_end ? i + 1 : end_of_run(work, i);
+        if (!is_end && end - i < MOVED) continue;
+        int64_t known_end = is_end ? work->known_count : work->partners[i];
+        if (known_begin <= known_end) keep_order(work, behind, i, known_begin, known_end);
+        if (is_end) break;
+        behind = end;
+        known_begin = work->partners[end - 1] + 1;
+    }
+}
+
 /* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. Where as many words stand in the
  * place of others, a figure has its place: "5 to 11" is not "11 to 5". O(m n). */
 static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
@@ -206,6 +272,7 @@ bool diff_with(diff *work, const view *known) {
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
     /* Texts without a common run have nothing in common, whatever they have of a headline. */
     if (pair_runs(work, work->known_headline, work->known_count)) {
+        keep_short_runs_in_order(work);
         pair_runs(work, 0, work->known_headline); /* what it alone has; else a lead would be torn between the two */
         pair_gaps(work);
     }
@@ -240,17 +307,19 @@ static bool is_flank(const diff *work, int64_t place, int64_t step) {
     return true;
 }
 
-/* Whether a word of own[begin:end] has the stem of one of known[known_begin:known_end]: another ending or spelling. */
+/* Whether a new word of own[begin:end] has the stem of a lost one of known[known_begin:known_end]: another ending. */
 static bool is_restyled(const diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end; i++) {
+        if (work->partners[i] != NONE || work->own[i] >= FIGURE_CODES) continue;
         for (int64_t j = known_begin; j < known_end; j++)
-            if (work->own[i] < FIGURE_CODES && work->own[i] >> STEM_SHIFT == work->known[j] >> STEM_SHIFT) return true;
+            if (!work->is_used[j] && work->own[i] >> STEM_SHIFT == work->known[j] >> STEM_SHIFT) return true;
+    }
     return false;
 }
 
 /* Add what a few words in the place of a few others say: own[begin:end] between words that are known on both sides. At
- * an end of the text one side is enough for a figure behind a known word, and for a word of the new headline that stands
- * in the place of as many others; other words are a dateline or a credit. */
+ * an end of the text one side is enough for a figure or negation behind a known word, and for a word of the new headline
+ * that stands in the place of as many others; other words are a dateline or a credit. */
 static void add_replacement(const diff *work, int64_t begin, int64_t end, differences *found) {
     bool before = is_flank(work, begin - 1, -1), behind = is_flank(work, end, 1), is_flanked = before && behind;
     bool is_edge = (behind && begin - work->own_headline < FLANK) || (before && work->own_count - end < FLANK);
@@ -271,15 +340,15 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         figures += is_figure(work->own[i]);
         of_headline += bit_of_headline(work, work->own[i]) != 0;
     }
-    bool is_inside = begin > work->own_headline && end < work->own_count;
-    if (!is_flanked && !of_headline && !(is_inside && figures)) return;
-    found->of_headline += of_headline;
     for (int64_t j = known_begin; j < known_end; j++) {
         if (work->is_used[j] || work->known[j] == FURTHER_GROUP) continue;
         lost++;
         is_denied ^= is_negation(work->known[j]);
         lost_figures += is_figure(work->known[j]);
     }
+    bool is_inside = begin > work->own_headline && end < work->own_count;
+    if (!is_flanked && !of_headline && !(is_inside && (figures || is_denied))) return;
+    found->of_headline += of_headline;
     if (is_denied) found->facts++;
     /* One figure for another; a number that is written otherwise has more words or fewer. One of two that changed places
      * came in. */
