@@ -168,9 +168,9 @@ enum {
 };
 
 /* Of characters, see characters.py: classes; how one interacts with its neighbours; fields of an entry. */
-enum { SEPARATOR, WORD, CHARACTER, IGNORED };
+enum { SEPARATOR, WORD, CHARACTER, IGNORED, PART };
 enum { INERT, DECOMPOSABLE, MARK, CONTEXT };
-enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 24, NON_JOINER = 0x200C };
+enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 25, NON_JOINER = 0x200C };
 
 /* Classes of characters, and how those beyond ASCII are folded. */
 typedef struct {
@@ -492,6 +492,8 @@ enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
 const uint8_t *states_of(const diff *work);
 /* Whether the new headline has a word or figure that the known item has nowhere. */
 bool has_new_headline(const diff *work);
+/* Whether a part of the new text has new words that only its headline says. */
+bool says_headline(const diff *work, int64_t begin, int64_t end);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 

@@ -53,7 +53,7 @@ _FORM, _KICKER = ("|".join(map(re.escape, sorted(_LABELS[kind], key=len, reverse
 _LABEL = re.compile(
     rf"\W?(?:\w{{1,30}}(?:[ -]\w{{1,30}}){{0,2}}\s?[|｜]"  # a section
     rf"|(?:{_FORM})(?:[ -](?:{_FORM})){{0,2}}\s?[:：]"
-    rf"|\W{{0,3}}(?:{_KICKER})\W{{0,2}}?(?:\s?[:：፦៖!！|)\]】〕〉》>]|\s[-–—]\s)\W{{0,2}}?|(?:#[^\s#]{{1,40}}\s)+)\s{{0,8}}",
+    rf"|\W{{0,3}}(?:{_KICKER})\W{{0,2}}?(?:\s?[:：፦៖.․။!！|)\]】〕〉》>]|\s[-–—]\s)\W{{0,2}}?|(?:#[^\s#]{{1,40}}\s)+)\s{{0,8}}",
     re.I,
 )
 _ENDS_OF_NAMES = (*(label for label in _LABELS["media"] if "\u3040" <= label[0] <= "\u9fff"), ".com", ".net", ".org")
