@@ -77,7 +77,7 @@ static bool is_indic(const token_list *tokens, int64_t token) {
 /* Whether most tokens are Thai or Lao, U+0E00 to U+0EFF: these scripts have no sentence mark. */
 static bool is_without_marks(const token_list *tokens) {
     int64_t found = 0;
-    if (!tokens->has_characters) return false;
+    if (!tokens->has_characters || !memchr(tokens->text, 0xE0, (size_t)tokens->size)) return false;
     for (int64_t i = 0; i < tokens->count; i++) {
         const uint8_t *start = tokens->text + tokens->places[2 * i];
         found += start[0] == 0xE0 && start[1] >= 0xB8 && start[1] <= 0xBB;
@@ -118,7 +118,7 @@ static int64_t length_of(const token_list *tokens, int64_t start, int64_t end) {
     int64_t length = 2 * (end - start);
     if (!tokens->has_characters) return length;
     for (int64_t i = start; i < end; i++)
-        if (tokens->kinds[i]) length += (tokens->places[2 * i + 1] - tokens->places[2 * i]) / 3 - 2;
+        length += tokens->kinds[i] ? (tokens->places[2 * i + 1] - tokens->places[2 * i]) / 3 - 2 : 0;
     return length;
 }
 
