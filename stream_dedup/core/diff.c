@@ -25,6 +25,7 @@ enum {
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
     MOST_LOST = 80,  /* known words in the place of new ones: more is another paragraph */
     FEW_WORDS = 3,   /* of a short sentence: fewer are "More soon.", "(Reuters)." */
+    FEW_SAID = 2,    /* words of the new headline: one may be in any sentence */
 };
 
 struct diff {
@@ -401,6 +402,10 @@ static int64_t words_said(const diff *work, int64_t first, int64_t last) {
     for (const int16_t *at = work->said + work->next_said[first]; *at < last; at++)
         if (work->partners[*at] == NONE) said |= bit_of_headline(work, work->own[*at]);
     return bit_count(said);
+}
+
+bool says_headline(const diff *work, int64_t begin, int64_t end) {
+    return words_said(work, work->own_headline + begin, work->own_headline + end) >= FEW_SAID;
 }
 
 /* The first sentence of prose says what is new, if its headline does; else it may be the old one behind a dateline. */

@@ -209,7 +209,7 @@ def align(diff: Diff, a: int, m: int, b: int, n: int) -> None:
 
 
 def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
-    """Sum up all sentences but those with a passage of prose that recurs."""
+    """Sum up all sentences but those with a passage that recurs, unless the new headline says two words of theirs."""
     found, state, begin = Found(), State(), 0
     prose, recurs = False, False
     tokens: list[Token] = []  # of the sentences that follow each other
@@ -218,7 +218,8 @@ def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
         recurs |= passage.hash in recurring
         if not passage.is_last:
             continue
-        if recurs:
+        new = {diff.own[i] for i in range(diff.start + begin, diff.start + passage.end) if i not in diff.partners}
+        if recurs and len(new & diff.headline) < 2:
             add_gaps(diff, tokens, found)
             tokens = []
         else:
