@@ -25,7 +25,7 @@ from stream_dedup.errors import ConfigError, InputError
 LIBRARY = Path(__file__).with_name("_core.so")
 """The build (build.py) compiles it from the C files beside this one."""
 VERSION = 9
-"""Of the functions and structs in core.h; memory.c has the same. Raise both with every change of core.h."""
+"""The version of what core.h declares, which the build compiles in. Raise it when core.h changes."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 FLOAT, BOOL = ctypes.c_float, ctypes.c_bool

@@ -231,7 +231,8 @@ static int64_t find_in_index(search *search, int64_t item) {
 
 /* ---- the choice ---- */
 
-/* Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys. */
+/* Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 8,192 keys, more than
+ * a lookup can have columns. */
 enum { KEY_WEIGHT = 1 << 16, ID_WEIGHT = 1 << 29 };
 /* Items of one id up to which it names an article: several feeds may count 1, 2, 3, and each item of one id takes the
  * place of a candidate. */

@@ -587,7 +587,7 @@ typedef struct similarity {
 
 /* ---- novelty (novelty.c) ---- */
 
-/* What n texts consist of: see `Texts` in fingerprint.py. */
+/* What n texts consist of: see `Texts` in kernel.py. */
 typedef struct texts {
     const int64_t *firsts, *lasts;                     /* (n, 2): of its passages, and of its numbers */
     const uint32_t *headline_words, *headline_numbers; /* (n, 24) and (n, 8), ended by 0 */
@@ -711,7 +711,7 @@ bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */
 bool is_repeat(const similarity *pair);
 
-/* What the decision says of a pair alone, see `Judged`; log-odds: NaN where they are not computed. */
+/* What the decision says of a pair alone, see JUDGED in dedup/rule.py; log-odds: NaN where they are not computed. */
 typedef struct judged {
     float logit, kinship;
     bool is_repeat, is_same, is_held;

@@ -120,7 +120,7 @@ class Delta:
     ids: n strings.
     forgotten: (m,) FORGOTTEN.
     watermark, elapsed: after the batch, ms.
-    bodies: n packed bodies for exact comparison, else empty.
+    bodies: n, see `Scheme.has_bodies`, else empty.
     passages: uint32, hashes of the passages of the added originals; empty if unknown.
     passage_counts: (n,) uint8, passages per row; empty if unknown.
     arrivals: (n,) ARRIVAL; may be empty.

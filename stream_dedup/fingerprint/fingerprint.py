@@ -53,7 +53,7 @@ class Fingerprints:
     keys: (n, columns) uint32, 0 = no key.
     words: (n, 4096) uint8, bit sets of the texts' words.
     hamming: the largest Hamming distance of two similar bodies.
-    bodies: n packed bodies (packed_sets.py), or none in a family without them.
+    bodies: n, see `Scheme.has_bodies`, else empty.
     texts: their parts; None in a family without novelty.
     hints: (n,) which texts may say that they correct an earlier item.
     """

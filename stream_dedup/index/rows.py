@@ -1,4 +1,4 @@
-"""Store what is kept of each remembered item (row) beside its keys: signature, id, story and, optionally, packed body.
+"""Store what is kept of each remembered item (row) beside its keys: signature, id, story and, with MinHash, its body.
 Headlines and texts are not kept.
 
 Rows arrive in order and have the same numbers as in the index. The store consists of segments of 65,536 rows, so it

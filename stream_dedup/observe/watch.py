@@ -263,7 +263,7 @@ class Watch(ObserverGroup):
     """Metrics, health, the status page and other observers.
 
     `url` is the base URL of the status page, /metrics and health, `health_url` that of the listener for health alone.
-    Both are None if [observe] enabled is false.
+    Both are None if [observe] host is empty.
     """
 
     def __init__(self, settings: Settings, version: str, *observers: Observer) -> None:

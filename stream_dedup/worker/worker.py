@@ -30,11 +30,12 @@ from stream_dedup.errors import (
     TransactionFailed,
 )
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import FEWEST, most_originals
+from stream_dedup.index.footprint import most_originals
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.settings import Settings
+from stream_dedup.settings.judging import FEWEST_ORIGINALS
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
@@ -166,7 +167,7 @@ class Worker:
         """
         settings, scheme = self._settings, Scheme(self._settings.fingerprint)
         tasks = 1 if self._is_global or settings.window.max_originals else partitions
-        originals = most_originals(settings, scheme, tasks, fewest=FEWEST)
+        originals = most_originals(settings, scheme, tasks, fewest=FEWEST_ORIGINALS)
         window = settings.window.model_copy(update={"max_originals": originals})
         self._context = replace(self._context, settings=settings.model_copy(update={"window": window}))
 
