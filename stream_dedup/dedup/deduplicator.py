@@ -352,6 +352,8 @@ def _delta_of(
     """Collect the changes of a batch to the index. verdicts: those of its subjects; clocks: as they were before it."""
     added, prints = np.flatnonzero(decided.outcomes["is_added"]), ready.prints
     names = [(verdict.id, verdict.story) for j in added.tolist() if (verdict := verdicts[j])]
+    if len(names) < len(added):
+        raise ValueError("an item without a verdict is to be remembered")
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]
@@ -365,18 +367,18 @@ def _delta_of(
     if len(times.times):
         watermark, elapsed = int(times.watermarks[-1]), int(times.elapsed[-1])
     return Delta(
-        decided.signatures.take(added),
-        prints.keys.take(added, axis=0),
-        [name for name, _ in names],
-        decided.deletions.astype(FORGOTTEN_ORIGINAL),
-        watermark,
-        [prints.bodies[j] for j in added.tolist()] if prints.bodies else [],
-        hashes,
-        counts.astype(np.uint8),
-        arrivals,
-        times.clocks,
-        elapsed,
-        stories_of(names),
+        signatures=decided.signatures.take(added),
+        keys=prints.keys.take(added, axis=0),
+        ids=[name for name, _ in names],
+        forgotten=decided.deletions.astype(FORGOTTEN_ORIGINAL),
+        watermark=watermark,
+        bodies=[prints.bodies[j] for j in added.tolist()] if prints.bodies else [],
+        passages=hashes,
+        passage_counts=counts.astype(np.uint8),
+        arrivals=arrivals,
+        clocks=times.clocks,
+        elapsed=elapsed,
+        stories=stories_of(names),
     )
 
 

@@ -70,7 +70,6 @@ def open_pipeline(
             # 2. Fence.
             config, timeout = client.producer(settings, store.owner), context.call_timeout
             producer = TaskProducer(config, timeout, context.remaining, list(topics), context.runtime)
-            producer.epoch_before = group.epochs.before
         finally:
             context.runtime.wait([connected])  # it has a time limit; two threads may not use the store
         connected.result()
@@ -108,7 +107,9 @@ def open_pipeline(
             log.error("%s", message, extra={"task": name})
             context.observer.batch_stuck(name)
         seconds = context.runtime.monotonic() - began
-        pipeline = Pipeline(store, failed, judge, packer, producer, outgoing, facts, positions, opened_in=seconds)
+        pipeline = Pipeline(
+            store, failed, judge, packer, producer, outgoing, facts, positions, group.epochs, opened_in=seconds
+        )
         undo.pop_all()
         return pipeline
 

@@ -53,6 +53,7 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import Fenced, RegistryAway, TransactionFailed
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.judge import Judge
@@ -118,6 +119,7 @@ class Pipeline:
     outgoing: OutgoingRecords
     facts: ResumeFacts  # what the opening has found
     positions: dict[int, int]  # after the last batch that is committed
+    epochs: LeaderEpochs  # of what the group's consumer has read
     opened_in: float  # seconds
     name: str = field(init=False)
     context: WorkerContext = field(init=False)
@@ -125,12 +127,10 @@ class Pipeline:
     is_lag_known: bool = False  # and reported
     _lag: Mapping[int, int] = field(default_factory=dict)  # as last reported
     _in_flight: _InFlight | None = None
-    _announcing: tuple[int, int] = (0, 0)  # of work that begins: its records, and tries
 
     def __post_init__(self) -> None:
         self.name, self.context = self.store.name, self.store.context
         self.sent_offsets = {partition: commit.offset for partition, commit in self.facts.committed.items()}
-        self.producer.note = self._note
 
     def __len__(self) -> int:
         """Originals in the index."""
@@ -197,8 +197,12 @@ class Pipeline:
         ends: Mapping[int, int],
         next_records: Sequence[Any],
         consumer_positions: Mapping[int, int] | None,
+        begun: tuple[int, int] = (0, 0),
     ) -> bool:
-        """Do steps 2 and 3, wait for the previous batch, and start steps 4 to 9; see `process`."""
+        """Do steps 2 and 3, wait for the previous batch, and start steps 4 to 9; see `process`.
+
+        begun: records and tries of work that begins with the next transaction, for the note beside the offsets.
+        """
         observer, monotonic = self.context.observer, self.context.runtime.monotonic
 
         def announce(step: CommitStep) -> None:
@@ -246,11 +250,11 @@ class Pipeline:
         producer = self.producer
         packed = self.packer.start("packing", lambda: (producer.pack(outgoing), producer.pack(changelog)))
         finished = self.finish()
-        offsets = {
-            TopicPartition(source, partition): offset
-            for partition, offset in sorted(positions.items())
-            if self.sent_offsets.get(partition) != offset
-        }
+        note, offsets = self._note(begun), dict[TopicPartition, tuple[int, str, int]]()
+        for partition, offset in sorted(positions.items()):
+            if self.sent_offsets.get(partition) != offset:
+                place = TopicPartition(source, partition)
+                offsets[place] = offset, note, self.epochs.before(place, offset)
         self.sent_offsets = positions
         offsets_sent: Future[None] = self.context.runtime.future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce, monotonic))
@@ -268,18 +272,14 @@ class Pipeline:
         finished = self.finish()
         sent, partitions = self.sent_offsets, {record.partition for record in records}
         self.sent_offsets = {partition: sent[partition] for partition in sent.keys() - partitions}  # send these again
-        self._announcing = begun
-        try:
-            self._transact((), membership, {}, (), None)
-            self.finish()
-        finally:
-            self._announcing = (0, 0)
+        self._transact((), membership, {}, (), None, begun)
+        self.finish()
         return finished
 
-    def _note(self) -> str:
+    def _note(self, begun: tuple[int, int]) -> str:
         """Return the note that the group stores beside each offset."""
         facts, topics, now = self.facts, self.context.settings.topics, self.context.now_ms()
-        note = Note(facts.input_id, facts.changelog_id, now, topics.output, topics.changelog, *self._announcing)
+        note = Note(facts.input_id, facts.changelog_id, now, topics.output, topics.changelog, *begun)
         return note.text()
 
     def wait_for_offsets(self) -> None:
@@ -339,7 +339,7 @@ class Pipeline:
 def commit(
     producer: TaskProducer,
     packed: Future[tuple[list[RecordBatch], list[RecordBatch]]],
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, tuple[int, str, int]],
     membership: Any,
     offsets_sent: Future[None],
     clock: StepClock,
@@ -347,7 +347,8 @@ def commit(
     """Do steps 4 to 9, in the producer's thread. Returns the seconds of each once all is committed; raises a
     StreamError otherwise.
 
-    `packed`: the batch's records, and those of the changelog. `offsets_sent` gets the outcome of step 5.
+    `packed`: the batch's records, and those of the changelog. `offsets`: see `send_offsets`. `offsets_sent` gets the
+    outcome of step 5.
     """
     try:
         clock(CommitStep.BEGIN)

@@ -316,6 +316,7 @@ class ChangelogReader:
 
     def _restore_ready(self) -> None:
         """Restore the entries that follow without a gap."""
+        # A redundant entry is merged, so a block below always has its delta.
         for span, is_merged, is_redundant, record in self._resequencer.ready():
             if not is_redundant:
                 with placed(record):

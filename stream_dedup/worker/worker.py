@@ -92,8 +92,10 @@ class Worker:
         self._group: Group | None = None
         self._membership: Any = None  # as it was right after the last poll (P4)
         self._next_position_commit = 0.0  # monotonic seconds
-        self._applied_change = -1  # the group's count of changes when the assignment was last applied
-        self._reported_change = -1  # and when it was last reported
+        # The count of changes when the assignment was last applied, and reported. None: apply it anew, and let the
+        # consumer read from the positions of the tasks again.
+        self._applied_change: int | None = None
+        self._reported_change: int | None = None
         self._tasks: dict[str, Task] = {}
         self._states: dict[str, TaskState] = {}  # as last reported
         self._stop = threading.Event()
@@ -140,7 +142,7 @@ class Worker:
             self._watch.expect(topics)
             self._bound_originals(topics[self._settings.topics.input].partitions)
             self._group = Group(self._context, is_reluctant=self._absences > 0)
-            self._applied_change = self._reported_change = -1
+            self._applied_change = self._reported_change = None
         if waiting:
             self._group.pause()
         self._check_changelog()
@@ -281,7 +283,7 @@ class Worker:
         """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*self._retryable):
             self._attempt_all(Pipeline.finish)
-            if self._applied_change < 0 or not is_member(self._membership):
+            if self._applied_change is None or not is_member(self._membership):
                 return
             for _, pipeline in self._open_tasks():
                 if pipeline.has_uncommitted_positions:
@@ -452,7 +454,7 @@ class Worker:
 
     def _back_off(self, error: StreamError) -> None:
         """Poll nothing for a while, after an error of the group or of something that all tasks need."""
-        self._applied_change = -1
+        self._applied_change = None
         self._observer.error(error, self._retry.failed(error, self._last_poll))
 
     def _remaining(self) -> float:
