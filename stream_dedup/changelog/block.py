@@ -185,21 +185,24 @@ def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     for delta in deltas:
         forgotten.append(_moved(delta.forgotten, rows))
         rows += len(delta)
+    are_counted = any(len(delta.passage_counts) for delta in deltas)
     counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
     return Delta(
         # NumPy would concatenate structured arrays field by field, which takes 30 times as long as bytes.
-        np.frombuffer(b"".join([delta.signatures.tobytes() for delta in deltas]), deltas[0].signatures.dtype),
-        np.concatenate([delta.keys for delta in deltas]),
-        [name for delta in deltas for name in delta.ids],
-        np.concatenate(forgotten),
-        max(delta.watermark for delta in deltas),
-        [body for delta in deltas for body in delta.bodies],
-        np.concatenate([delta.passages for delta in deltas]),
-        np.concatenate(counts) if any(len(delta.passage_counts) for delta in deltas) else np.zeros(0, np.uint8),
-        np.concatenate([delta.arrivals for delta in deltas]),
-        newest_clocks([delta.clocks for delta in deltas]),
-        deltas[-1].elapsed,
-        stories_of(name for delta in deltas for name in delta.names()),
+        signatures=np.frombuffer(
+            b"".join([delta.signatures.tobytes() for delta in deltas]), deltas[0].signatures.dtype
+        ),
+        keys=np.concatenate([delta.keys for delta in deltas]),
+        ids=[name for delta in deltas for name in delta.ids],
+        forgotten=np.concatenate(forgotten),
+        watermark=max(delta.watermark for delta in deltas),
+        bodies=[body for delta in deltas for body in delta.bodies],
+        passages=np.concatenate([delta.passages for delta in deltas]),
+        passage_counts=np.concatenate(counts if are_counted else [np.zeros(0, np.uint8)]),
+        arrivals=np.concatenate([delta.arrivals for delta in deltas]),
+        clocks=newest_clocks([delta.clocks for delta in deltas]),
+        elapsed=deltas[-1].elapsed,
+        stories=stories_of(name for delta in deltas for name in delta.names()),
     )
 
 

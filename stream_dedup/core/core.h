@@ -9,7 +9,8 @@
  * Rules. A function gets pointers with lengths and keeps nothing: no global state. Scratch memory comes from an `arena`
  * that the caller owns. A function that Python calls is marked CORE_API; it returns a count, or a negative
  * `core_error`. Machines are little-endian. A record that is stored (a row of SIMILARITY, of SUBJECT) has the layout of
- * numpy's aligned dtype of the same name; tests/core/test_layout.py compares them.
+ * numpy's aligned dtype of the same name. A constant that Python needs, too, has the same name there, perhaps after an
+ * underscore. tests/core/test_layout.py compares layouts and constants.
  */
 #ifndef CORE_H
 #define CORE_H
@@ -96,8 +97,8 @@ static inline uint64_t rotated(uint64_t hash) { return hash << 5 | hash >> 59; }
 /* Append a token to the rolling hash of the tokens before it. */
 static inline uint64_t rolled(uint64_t hash, uint64_t token) { return (rotated(hash) ^ token) * FNV_PRIME; }
 
-/* Of two numbers of which one is NaN, these return the first. So a number that may be unknown stands first where the
- * result must then be unknown, too, and second where it must not count. */
+/* max(NaN, x) is NaN, and max(x, NaN) is x; min likewise. Put a number that may be unknown first to keep "unknown",
+ * second to ignore it. */
 static inline float max_f32(float a, float b) { return b > a ? b : a; }
 static inline float min_f32(float a, float b) { return b < a ? b : a; }
 static inline double max_f64(double a, double b) { return b > a ? b : a; }
@@ -894,8 +895,8 @@ typedef struct found_words {
     int64_t count, first_row;
 } found_words;
 
-/* The rows of the index: where they are stored, the first one and the next one. Of each that is added, one more from
- * `first_kept` on is evicted. */
+/* The rows of the index: where they are stored, the first one and the next one. Each added row pushes one more out:
+ * `first_kept` rises by one. */
 typedef struct stored_rows {
     const segment *segments;
     int64_t first, next, first_kept;

@@ -56,6 +56,7 @@ static ruling least_novel(const similarity *pairs, int64_t count, const threshol
     float lowest = INFINITY;
     for (int64_t k = 0; k < count; k++) {
         if (rule->is_plain) {
+            /* "Not at least as high": an unknown similarity counts as the lowest. */
             if (is_alike(&pairs[k], rule) && !(pairs[least.by].body >= pairs[k].body)) least.by = k;
             continue;
         }
@@ -142,8 +143,8 @@ static int64_t arrival_of(const batch *batch, const candidate *one) {
     return batch->arrivals.times[step];
 }
 
-/* Hours between an item and a candidate. If the effective times are more than a window apart, the item's stated time
- * counts; if that is too far, too, the time between the two arrivals. */
+/* Hours between an item and a candidate, by the first of these that is within a window of the candidate's time: the
+ * item's effective time, its stated time; else between the two arrivals. */
 static float hours_apart(const batch *batch, int64_t item, const candidate *one, const uint8_t *known) {
     const subject *subject = &batch->subjects[item];
     int64_t gap = time_between(subject->time, time_of(known)), window = batch->arrivals.window;

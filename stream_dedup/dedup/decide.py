@@ -48,9 +48,13 @@ no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
-        *(*fields("<u8", "row_id version"), *fields("<i8", "time stated elapsed step index_time")),
-        *(("window", "<i8", (5,)), *fields("<i8", "first_word last_word")),
-        *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
+        *fields("<u8", "row_id version"),
+        *fields("<i8", "time stated elapsed step index_time"),
+        ("window", "<i8", (5,)),
+        *fields("<i8", "first_word last_word"),
+        ("seen_at", "<u4"),
+        ("kind", "u1"),
+        ("is_preferred", "?"),
     ],
 )
 """An item to judge, or a pending item, of which only row_id, version, step and index_time are known.
@@ -67,9 +71,13 @@ is_preferred: a rule for sources prefers it."""
 OUTCOME = core.record(
     "outcome",
     [
-        *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("adds", MOST_NEW)),
-        *(("logit", "<f4"), ("candidates", "<i4")),
-        *(("finding", "u1"), ("is_added", "?"), ("is_counted", "?")),
+        *fields("<i8", "row row_number"),
+        ("similar", SIMILARITY),
+        ("adds", MOST_NEW),
+        ("logit", "<f4"),
+        ("candidates", "<i4"),
+        ("finding", "u1"),
+        *fields("?", "is_added is_counted"),
     ],
 )
 """What became of an item.
@@ -118,9 +126,15 @@ class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
-        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("keys", _Keys), ("found", _FoundWords)),
-        *(("rows", _StoredRows), ("arrivals", CoreArrivals), ("deletions", _Deletions)),
-        *(("preferred", POINTER), *fields(INT64, "preferred_count pending added")),
+        *fields(POINTER, "subjects outcomes"),
+        ("items", Signatures),
+        ("keys", _Keys),
+        ("found", _FoundWords),
+        ("rows", _StoredRows),
+        ("arrivals", CoreArrivals),
+        ("deletions", _Deletions),
+        ("preferred", POINTER),
+        *fields(INT64, "preferred_count pending added"),
         ("state", POINTER),
         *fields(BOOL, "forwards drops"),
     )
@@ -227,7 +241,9 @@ def decide(
         for delta in earlier:
             count_passages(memory.boilerplate, delta, arrivals.window, log)
         while (item := core.call("judge_items", core.arena("judge"), batch, news, rule, log, item)) < len(subjects):
-            # Of what the index gave for this item, this batch has deleted something. Without that, no key gives more.
+            # The core stops at an item if this batch has deleted so many of the rows that the index gave for it that
+            # older ones may count. Ask again without the deleted rows, put the answer in the place of the former one,
+            # which was at least as long, and let the core go on; its state is in this arena.
             if not noted:
                 hidden = np.zeros(rows.next_row - found.first, np.uint8)
             latest = deletions[noted : batch.deletions.count].copy()

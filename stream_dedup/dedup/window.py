@@ -10,7 +10,7 @@ Each end has its own clock, and each later one must hold all that the earlier on
 - **Memory** goes by the watermark, since it serves all later items. It frees an original when the watermark is more
   than W past its time and more than W of event time has elapsed since it arrived. So an original that comes late is
   remembered as long as any other, and a watermark that leaps to another year does not free the last window at once. A
-  lookup never sees a row that memory may have freed, whether it has or not.
+  lookup ignores rows that may be freed already, so no verdict depends on when they are.
 - **Sequences**, by which an item is compared word by word, go by arrivals: an item sees those of originals that arrived
   at most `index.texts` ago, rounded up to a step. Older ones are compared by their filters. Memory frees sequences by
   the same clock, so that no verdict depends on when it does.
@@ -40,7 +40,7 @@ from stream_dedup.index.times import ANY_TIME, FORGOTTEN, HIGH, LOW, NO_ROW, OLD
 
 _STEPS_PER_WINDOW = 64
 # Steps for which an arrival is recent: one more, because both ends are rounded down and a window need not be a multiple
-# of the step. The same in core.h.
+# of the step.
 _RECENT_STEPS = _STEPS_PER_WINDOW + 1
 _CHANGELOG_MARGIN_MS = 24 * 3_600_000
 

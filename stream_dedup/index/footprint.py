@@ -30,7 +30,7 @@ MEMORY_SLACK = 1.15
 BODY_SHINGLES = 500.0
 """Words, and about as many distinct shingles, of an article whose body is kept."""
 _BODY_END = 4  # where each body ends
-_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence, core.h
+_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence
 # Sequences are kept so much longer: 1/64 window for its steps (dedup/window.py), as much for whole segments of rows.
 _STEP = 1 / 32
 ROWS_OF_AN_INDEX = 2**32 - 1

@@ -1,8 +1,9 @@
 """The hybrid index: find the remembered items (rows) that share a key with new ones and are still alive.
 
 A row has C keys and a time. One index serves all views and families: a column of keys (a MinHash band, the hash of a
-headline, permuted bits of a SimHash) is a table, or several columns share a table, in which any key may meet any. The
-newest rows are in a tree (recent.py), all others in sorted runs (runs.py), which are merged in the background.
+headline, permuted bits of a SimHash) is a table, or several columns share one, and then a key also matches equal keys
+of the others. The newest rows are in a tree (recent.py), all others in sorted runs (runs.py), which are merged in the
+background.
 
 The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
 batch boundaries or merges. Replays of the stream rely on this.
@@ -84,12 +85,12 @@ class Found(NamedTuple):
 class HybridIndex:
     """Tables of keys over the same rows. Rows are numbered 0, 1, 2, … in order of arrival; numbers are never reused.
 
-    `table_of`: the table of each of the C columns of keys, ascending from 0; in a table that several columns share, any
-    key may meet any. Key 0 means "no key" and never matches. One key gives an item at most `bucket_limit` rows, the
-    newest ones that are alive for it. In table t, which then is that of one column, the lower `dont_care_bits[t]` bits
-    of two keys may differ (0 for tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With
-    `background`, large merges run in a thread, which `close` ends. One thread owns the index; any call may raise
-    `MergeFailed` from a background merge.
+    `table_of`: the table of each of the C columns of keys, ascending from 0. Several columns may share a table; then a
+    key in one column also matches equal keys in the others. Key 0 means "no key" and never matches. One key gives an
+    item at most `bucket_limit` rows, the newest ones that are alive for it. In table t, which then is that of one
+    column, the lower `dont_care_bits[t]` bits of two keys may differ (0 for tables beyond the sequence) in at most
+    `max_hamming` places: see `Nearness`. With `background`, large merges run in a thread, which `close` ends. One
+    thread owns the index; any call may raise `MergeFailed` from a background merge.
 
     >>> index = HybridIndex([0, 1, 1], background=False)
     >>> index.add(np.array([[7, 1, 4], [7, 2, 3], [9, 0, 0]], np.uint32), np.array([1000, 2000, 3000]))

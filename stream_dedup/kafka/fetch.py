@@ -145,7 +145,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         except Exception as error:
             if not records:
                 raise
-            self._next_inline_exception = error
+            self._next_inline_exception = error  # which the client raises at the next `take`
         return records
 
     def _unpack_records(self, place: Any, batches: Any, *_: Any) -> Iterator[Record]:

@@ -8,10 +8,9 @@ After three failures in a row the search halves the batch until the record is al
 - A record whose work takes so long that the group removes this member. It becomes a dead letter once it has cost the
   membership by itself. During a search nothing is fingerprinted ahead, so that no batch is blamed for the next one.
 - A record that ends the process: it takes more memory than there is, or holds the interpreter until the probes fail and
-  the container is restarted. Such work is therefore written down beside the group's offsets before it begins, with its
-  number of records: the first batch of each opening, and every batch of a search. A member that opens the task next
-  and finds the note of another process counts it as a failure and goes on with the search. A note costs a transaction
-  without records, some 20 ms.
+  the container is restarted. So before the first batch of each opening, and each batch of a search, the number of its
+  records is stored beside the group's offsets. A member that opens the task next and finds the note of another process
+  counts it as a failure and goes on with the search. A note costs a transaction without records, some 20 ms.
 
 Only lasting errors count: answers of the broker or the client that would come again for the same records. An outage, a
 time-out or a rebalance says nothing about the records, and neither does a fence, unless the work took longer than a

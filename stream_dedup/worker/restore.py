@@ -269,7 +269,8 @@ class ChangelogReader:
         first = self._positions[blocks]  # nothing of it has been read
         consumer = self._consumer
         end = self._call(lambda: consumer.end_offsets([blocks]))[blocks]
-        # Beyond the end, or of another topic, of which this one is a copy: all blocks are read, which costs time only.
+        # If the noted start is beyond the end, or belongs to a topic that this one was copied from, read all blocks,
+        # which costs time only.
         start = self._blocks_start if self._blocks_start <= end else 0
         if start < first:
             start, self._oldest_number = first, -1
