@@ -30,7 +30,7 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, stories_of
+from stream_dedup.dedup.batch import ARRIVAL, DELETED, Delta, stories_of
 from stream_dedup.dedup.clocks import CLOCK, newest_clocks
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
@@ -65,7 +65,7 @@ class _Content(msgspec.Struct, array_like=True):
 
 
 _ARRAYS: dict[str, Any] = {
-    "passages": "<u4", "passage_counts": np.uint8, "arrivals": ARRIVAL, "clocks": CLOCK, "forgotten": FORGOTTEN
+    "passages": "<u4", "passage_counts": np.uint8, "arrivals": ARRIVAL, "clocks": CLOCK, "forgotten": DELETED
 }  # fmt: skip
 """The arrays of a delta whose types do not depend on the scheme."""
 
@@ -181,7 +181,7 @@ _ROW_COLUMNS = "signatures", "keys", "ids", "bodies", "passage_counts", "arrival
 
 def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     """Merge one or more deltas into one that changes the index like all of them in their order. O(bytes)."""
-    forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
+    forgotten, rows = [np.zeros(0, DELETED)], 0
     for delta in deltas:
         forgotten.append(_moved(delta.forgotten, rows))
         rows += len(delta)
@@ -230,7 +230,7 @@ def size_of(delta: Delta) -> int:
 
 def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
     """Return the ids to forget with the positions that they have `rows` rows later."""
-    moved = forgotten.astype(FORGOTTEN)
+    moved = forgotten.astype(DELETED)
     moved["before"] = moved["before"].astype(np.int64) + rows
     return moved
 
@@ -248,7 +248,7 @@ def _bounds(delta: Delta, limit: int) -> list[int]:
 
 def _other_bytes(delta: Delta) -> int:
     """Return the bytes of forgotten ids and clocks."""
-    return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
+    return len(delta.forgotten) * DELETED.itemsize + delta.clocks.nbytes
 
 
 def _row_bytes(delta: Delta) -> NDArray[np.int64]:

@@ -45,7 +45,7 @@ times: its last stated times, the oldest first."""
 class Odd(IntEnum):
     """What is unusual about an item's stated time. All but LATE are doubted: the level of the partition replaces them.
 
-    `odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
+    `count_odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
     """
 
     NOTHING = 0

@@ -287,7 +287,7 @@ def _deletions(earlier: Sequence[Delta], items: int) -> NDArray[np.void]:
     start = added = 0
     for delta in earlier:
         part = deletions[start : start + len(delta.forgotten)]
-        part["before"], part["name"] = delta.forgotten["before"] + np.int64(added), delta.forgotten["row_id"]
+        part["before"], part["name"] = delta.forgotten["before"] + np.int64(added), delta.forgotten["name"]
         start, added = start + len(part), added + len(delta)
     return deletions
 

@@ -31,8 +31,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare, stories_of
-from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
+from stream_dedup.dedup.batch import ARRIVAL, DELETED, Batch, Delta, Prepared, prepare, stories_of
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import named_rows
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
@@ -274,7 +273,7 @@ class Deduplicator:
         self._require_none_pending("export")
         self.catch_up()
         first, keys, times = self.index.export()
-        nothing = np.zeros(0, FORGOTTEN_ORIGINAL)
+        nothing = np.zeros(0, DELETED)
         for start in range(0, len(keys), rows):
             chunk = slice(start, start + rows)
             chunk_rows = first + np.arange(start, min(start + rows, len(keys)))
@@ -370,7 +369,7 @@ def _delta_of(
         signatures=decided.signatures.take(added),
         keys=prints.keys.take(added, axis=0),
         ids=[name for name, _ in names],
-        forgotten=decided.deletions.astype(FORGOTTEN_ORIGINAL),
+        forgotten=decided.deletions.astype(DELETED),
         watermark=watermark,
         bodies=[prints.bodies[j] for j in added.tolist()] if prints.bodies else [],
         passages=hashes,

@@ -28,11 +28,11 @@ from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.worker import resume
+from stream_dedup.worker.failed_records import Begun, FailedRecords
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.judge import Judge
 from stream_dedup.worker.outgoing import OutgoingRecords
 from stream_dedup.worker.pipeline import Pipeline
-from stream_dedup.worker.poison import Begun, FailedRecords
 from stream_dedup.worker.state_store import StateStore
 
 log = logging.getLogger(__name__)

@@ -107,7 +107,7 @@ class StateStore:
         self.reader.release()
         return self.reader.restored
 
-    def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
+    def take_records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
         """Return the changelog records of a delta, each with these headers.
 
         They use up sequence numbers, so the caller must apply the batch, then confirm it or roll it back.

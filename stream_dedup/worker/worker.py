@@ -208,7 +208,7 @@ class Worker:
         if not polled:
             self._attempt_all(Pipeline.finish)
             for task, pipeline in self._open_tasks():
-                pipeline.skip_to(positions, group.ends(task.partitions))
+                pipeline.pass_markers(positions, group.ends(task.partitions))
         elif not is_member(self._membership):
             self._rewind(group)
             return
@@ -275,7 +275,7 @@ class Worker:
         is_time = self._monotonic() >= self._next_position_commit
         for task, pipeline in self._open_tasks():
             if pipeline.lacks_offsets or (is_time and pipeline.has_uncommitted_positions):
-                self._attempt(task, Pipeline.process, (), self._membership, {})
+                self._attempt(task, Pipeline.commit_positions, self._membership)
         if is_time:
             self._next_position_commit = self._monotonic() + _MARKERS_SECONDS
 
@@ -287,7 +287,7 @@ class Worker:
                 return
             for _, pipeline in self._open_tasks():
                 if pipeline.has_uncommitted_positions:
-                    pipeline.process((), self._membership, {})
+                    pipeline.commit_positions(self._membership)
 
     def _open_tasks(self) -> list[tuple[Task, Pipeline]]:
         return [(task, task.pipeline) for task in self._tasks.values() if task.pipeline is not None]
