@@ -602,10 +602,10 @@ typedef struct texts {
 /* Where an item says that it is a correction, or that it is a version of an earlier one: corrections.py. */
 enum { IN_HEADLINE = 1, IN_TEXT = 2, NEW_VERSION = 3 };
 
-/* What is known of new items, and not stored: see `News` in additions.py. */
+/* What is known of new items, and not stored: see `NewItems` in additions.py. */
 typedef struct news {
     int64_t count;
-    const uint8_t *words;   /* (count, 4096); NULL if the family has none */
+    const uint8_t *word_sets; /* (count, 4096); NULL if the family has none */
     const int8_t *corrects; /* (count,) see corrections.py */
     int64_t hamming;        /* of the scheme */
     int64_t asks_novelty;   /* whether novelty is computed; else what follows is not read */
@@ -692,7 +692,7 @@ typedef struct trees {
     int64_t count;           /* a multiple of TREES_AT_ONCE */
 } trees;
 
-/* The settings of a decision, and its trees: `Thresholds` in rule.py says what each field means. */
+/* The settings of a decision, and its trees: `Rule` in rule.py says what each field means. */
 typedef struct thresholds {
     trees novelty, kinship;
     float body, hold_below, same_article;
@@ -750,7 +750,7 @@ static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const i
  * first one after an even number of bytes, else the other one. */
 uint64_t *sort_words(uint64_t *words, uint64_t *other, int64_t count, int first, int end);
 
-/* A pair that a lookup found is one word: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
+/* A hit of a lookup is one number: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
  * held) from ROW_SHIFT on, and below it the column of the item's key. */
 enum { KEY_BITS = 32, ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
 
@@ -781,13 +781,13 @@ typedef struct {
 
 /* index.probe.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
  * times (rows): of the rows from `first` on; hidden (rows): 1 for a row that counts for no item, or NULL; budgets
- * (columns, items): the rows that each key may still give. words: what was found, `count` of `room`. */
+ * (columns, items): the rows that each key may still give. hits: what was found, `count` of `room`. */
 typedef struct {
     const uint32_t *queries;
     const int64_t *windows, *times;
     const uint8_t *hidden;
     int32_t *budgets;
-    int64_t *words;
+    int64_t *hits;
     int64_t items, rows, first, count, room;
 } lookup;
 
@@ -846,7 +846,7 @@ typedef struct subject {
     uint64_t row_id, version;
     int64_t time, stated, elapsed;
     int64_t step, index_time, window[WINDOW_SIZE];
-    int64_t first_word, last_word;
+    int64_t first_hit, last_hit;
     uint32_t seen_at;
     uint8_t kind;
     bool is_preferred;
@@ -890,10 +890,10 @@ typedef struct batch_keys {
 } batch_keys;
 
 /* What the index found for the items, as `index_find` writes it: rows are counted from `first_row`. */
-typedef struct found_words {
-    const int64_t *words;
+typedef struct found_hits {
+    const int64_t *hits;
     int64_t count, first_row;
-} found_words;
+} found_hits;
 
 /* The rows of the index: where they are stored, the first one and the next one. Each added row pushes one more out:
  * `first_kept` rises by one. */
@@ -921,7 +921,7 @@ typedef struct batch {
     outcome *outcomes;
     signatures items;
     batch_keys keys;
-    found_words found;
+    found_hits found;
     stored_rows rows;
     arrivals arrivals;
     deletions deletions;

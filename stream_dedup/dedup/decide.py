@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from stream_dedup import core
 from stream_dedup.core import BOOL, INT64, POINTER, fields
-from stream_dedup.dedup.additions import MOST_NEW, news_of
+from stream_dedup.dedup.additions import MOST_NEW, new_items_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, named_rows, versions_of
 from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.rule import Thresholds
+from stream_dedup.dedup.rule import Rule
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
 from stream_dedup.dedup.source_rules import PREFER
 from stream_dedup.dedup.window import Arrivals, CoreArrivals, Scope, scope_of, sightings
@@ -51,7 +51,7 @@ SUBJECT = core.record(
         *fields("<u8", "row_id version"),
         *fields("<i8", "time stated elapsed step index_time"),
         ("window", "<i8", (5,)),
-        *fields("<i8", "first_word last_word"),
+        *fields("<i8", "first_hit last_hit"),
         ("seen_at", "<u4"),
         ("kind", "u1"),
         ("is_preferred", "?"),
@@ -64,7 +64,7 @@ version: see `candidates.versions_of`.
 time, stated: effective and stated time, see `BatchTimes`, ms.
 elapsed: event time at the arrival, ms.
 step, index_time, window: see `Scope`.
-first_word, last_word: what a lookup found, see `index.hybrid.Found.words`.
+first_hit, last_hit: the hits of its lookup, see `index.hybrid.Found`.
 seen_at: when its passages count as seen, s.
 kind: EMPTY, ITEM or TOMBSTONE.
 is_preferred: a rule for sources prefers it."""
@@ -104,10 +104,10 @@ class _Keys(core.Struct, name="batch_keys"):
     _fields_ = (*fields(POINTER, "values links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit"))
 
 
-class _FoundWords(core.Struct, name="found_words"):
+class _FoundHits(core.Struct, name="found_hits"):
     """What the index found: `index.hybrid.Found`."""
 
-    _fields_ = (("words", POINTER), *fields(INT64, "count first_row"))
+    _fields_ = (("hits", POINTER), *fields(INT64, "count first_row"))
 
 
 class _StoredRows(core.Struct, name="stored_rows"):
@@ -129,7 +129,7 @@ class _Batch(core.Struct, name="batch"):
         *fields(POINTER, "subjects outcomes"),
         ("items", Signatures),
         ("keys", _Keys),
-        ("found", _FoundWords),
+        ("found", _FoundHits),
         ("rows", _StoredRows),
         ("arrivals", CoreArrivals),
         ("deletions", _Deletions),
@@ -177,7 +177,7 @@ def decide(
     memory: Memory,
     max_originals: int,
     settings: Settings,
-    rule: Thresholds,
+    rule: Rule,
     preferred: NDArray[np.uint64],
 ) -> Decided:
     """Judge a batch; the memory is as before when this returns.
@@ -200,8 +200,8 @@ def decide(
     subjects = _subjects(prepared, times, scope, signatures, memory)
     # One lookup for all items. Which items of the batch will be remembered shows as they are judged.
     found, links = index.find(keys[pending:], scope.windows), links_of(keys, index.nearness)
-    bounds, words = bounds_of(found.words, len(prepared.subjects)), found.words
-    subjects["first_word"][pending:], subjects["last_word"][pending:] = bounds[:-1], bounds[1:]
+    bounds, hits = bounds_of(found.hits, len(prepared.subjects)), found.hits
+    subjects["first_hit"][pending:], subjects["last_hit"][pending:] = bounds[:-1], bounds[1:]
     is_compared = (bounds[1:] > bounds[:-1]) | (links[pending:] >= 0).any(axis=1)
     outcomes, deletions = np.zeros(len(subjects), OUTCOME), _deletions(earlier, len(subjects))
     outcomes["row_number"][:pending], outcomes["is_added"][:pending] = rows.next_row + np.arange(pending), True
@@ -220,7 +220,7 @@ def decide(
             max_hamming=near.max_hamming,
             bucket_limit=index.bucket_limit,
         ),
-        found=_FoundWords(words=words, count=len(words), first_row=found.first),
+        found=_FoundHits(hits=hits, count=len(hits), first_row=found.first),
         rows=_StoredRows(
             segments=rows.segments(), first=rows.first_row, next=rows.next_row, first_kept=rows.next_row - max_originals
         ),
@@ -233,7 +233,7 @@ def decide(
         forwards=settings.policy.updates == "forward",
         drops=settings.policy.updates == "drop",
     )
-    news = news_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
+    news = new_items_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), pending
     hidden, noted = np.zeros(0, np.uint8), 0
@@ -251,10 +251,10 @@ def decide(
             for gone in named_rows(latest, index, rows):
                 hidden[gone - found.first] = 1
             noted, j = batch.deletions.count, item - pending
-            visible = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).words
-            first = int(subjects["first_word"][item])
-            last = subjects["last_word"][item] = first + len(visible)
-            words[first:last] = visible
+            visible = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).hits
+            first = int(subjects["first_hit"][item])
+            last = subjects["last_hit"][item] = first + len(visible)
+            hits[first:last] = visible
     finally:
         memory.boilerplate.undo(log)
     deletions["before"] -= pending

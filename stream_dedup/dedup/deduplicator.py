@@ -37,7 +37,7 @@ from stream_dedup.dedup.candidates import named_rows
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
 from stream_dedup.dedup.decide import DELETION, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
-from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.rule import rule_of
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.stored import check_delta
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
@@ -82,7 +82,7 @@ class Deduplicator:
         self._fingerprint = Fingerprinter(self.scheme)
         self._source_rules = SourceRules(self.settings.sources)
         self._preferred = self._source_rules.preferred(self.scheme)
-        self._rule = thresholds(self.settings.decision, has_words=self.scheme.layout is None)
+        self._rule = rule_of(self.settings.decision, has_words=self.scheme.has_bodies)
         self._lock = threading.RLock()
         # What is remembered; public for metrics and saved states.
         self.index = HybridIndex(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import INT64, POINTER, Struct, arena, call, declared, record
-from stream_dedup.dedup.additions import news_of
+from stream_dedup.dedup.additions import new_items_of
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.kernel import SignatureLayout, layout_of
@@ -72,7 +72,7 @@ def compare(
     by new item.
     """
     news_at, known_at = (np.ascontiguousarray(places, np.int64) for places in (new_of_pair, known_of_pair))
-    pairs, news = np.empty(len(news_at), SIMILARITY), news_of(new, corrects, boilerplate)
+    pairs, news = np.empty(len(news_at), SIMILARITY), new_items_of(new, corrects, boilerplate)
     left = signatures_of(new.signatures, new.bodies)
     right = signatures_of(known, new.bodies and (new.bodies if bodies is None else bodies))
     call("measure_pairs", arena(), pairs, news, left, right, news_at, known_at, len(pairs))

@@ -64,22 +64,22 @@ class IndexStats:
 
 
 class Found(NamedTuple):
-    """What a lookup found. words: (p,) int64, ascending: an item, a row, and the column of a key that they share, as in
+    """What a lookup found. hits: (p,) int64, ascending: an item, a row, and the column of a key that they share, as in
     probe.py with rows counted from `first`.
     """
 
-    words: Rows
+    hits: Rows
     first: int
 
     def pairs(self) -> tuple[NDArray[np.int32], Rows, Rows]:
-        """Return the distinct pairs, (p,) each: items, rows, and where each pair's words begin, plus the end."""
-        pairs = self.words >> ROW_SHIFT
+        """Return the distinct pairs, (p,) each: items, rows, and where each pair's hits begin, plus the end."""
+        pairs = self.hits >> ROW_SHIFT
         distinct = np.ones(len(pairs), np.bool_)
         np.not_equal(pairs[1:], pairs[:-1], out=distinct[1:])
         starts = np.flatnonzero(distinct)
         pairs = pairs[starts]
         rows = (pairs & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + self.first
-        return (pairs >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.words))
+        return (pairs >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.hits))
 
 
 class HybridIndex:
@@ -181,12 +181,12 @@ class HybridIndex:
         in_tree = self._recent.probe(lookup)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
-        words = probe(runs, self._near, lookup)
+        hits = probe(runs, self._near, lookup)
         self._crowded += lookup.budgets.size - int(np.count_nonzero(lookup.budgets))
         if in_tree:
-            words = np.append(words, in_tree)
-        words.sort()
-        return Found(words, first)
+            hits = np.append(hits, in_tree)
+        hits.sort()
+        return Found(hits, first)
 
     def forget(self, row: int) -> None:
         """Never return this row again; O(1), and O(rows) each time 1/64 of the rows are forgotten."""

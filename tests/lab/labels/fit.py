@@ -145,7 +145,7 @@ def edit_kind(label: Label) -> str:
 
 EDIT = "edit "
 """Begins the sample of an edit, before its kind."""
-_DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
+_DEFAULT = rule.rule_of(load_settings().decision, has_words=True)
 
 
 # -- the fit: columns and outcomes -> trees, log-odds --------------------------------------------------------------
