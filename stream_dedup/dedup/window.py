@@ -15,7 +15,7 @@ Each end has its own clock, and each later one must hold all that the earlier on
   at most `index.texts` ago, rounded up to a step. Older ones are compared by their filters. Memory frees sequences by
   the same clock, so that no verdict depends on when it does.
 - The **changelog** goes by the broker's clock, which counts from the writing of a block. It outlasts W by the longest
-  time that a record waits in the input, and by a day for clocks that differ.
+  time that a record waits in the input, and by a day for clocks that differ (`changelog_retention_ms`).
 
 Arrivals are counted in steps of W/64, rounded down. What arrived at most W ago is at most 65 steps old.
 
@@ -42,7 +42,6 @@ _STEPS_PER_WINDOW = 64
 # Steps for which an arrival is recent: one more, because both ends are rounded down and a window need not be a multiple
 # of the step.
 _RECENT_STEPS = _STEPS_PER_WINDOW + 1
-_CHANGELOG_MARGIN_MS = 24 * 3_600_000
 
 
 class CoreArrivals(Struct, name="arrivals"):
@@ -172,16 +171,3 @@ def first_held(watermark: int, elapsed: int, arrivals: Arrivals) -> tuple[int, i
 def may_be_held(newest: float, then: int, watermark: int, elapsed: int, arrivals: Arrivals) -> bool:
     """Return whether memory may hold a row that arrived by `then` (elapsed event time), with a time up to `newest`."""
     return newest >= watermark - arrivals.window or then // arrivals.step >= elapsed // arrivals.step - _RECENT_STEPS
-
-
-# -- the changelog ----------------------------------------------------------------------------------------------------
-
-
-def blocks_needed_ms(window: int, longest_wait: int) -> int:
-    """Return how long, ms, the changelog must retain a block. longest_wait: R, that of a record in the input.
-
-    After a stop or in a backlog, the oldest record still to be read is from now - R. It is compared with items from
-    now - R - W on, whose blocks may have been written as early as that. A margin covers clocks that are ahead, and late
-    input.
-    """
-    return window + longest_wait + _CHANGELOG_MARGIN_MS

@@ -6,7 +6,8 @@ of the others. The newest rows are in a tree (recent.py), all others in sorted r
 background.
 
 The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
-batch boundaries or merges. Replays of the stream rely on this.
+batch boundaries or merges. Replays of the stream rely on this. Rows are *forgotten* by number one by one, *expired* by
+time, *evicted* by number all that are older; a *sweep* frees the memory of any of them.
 """
 
 from collections.abc import Sequence

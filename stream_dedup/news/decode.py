@@ -19,7 +19,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.clean import Cleaner, from_base64
 from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, Values, names_in
-from stream_dedup.news.formats import Headers, Opener, unreadable
+from stream_dedup.news.formats import Headers, Unwrapper, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives, meant_by
 from stream_dedup.news.proposals import fits
@@ -87,7 +87,7 @@ class Decoder:
         self._is_given = settings.has_fingerprints
         self._is_timed_by_record = settings.time == "record"
         self._read = TextReader() if settings.preset == TEXT else FieldReader(settings)
-        self._open = Opener(registry) if settings.preset != TEXT else None
+        self._unwrapper = Unwrapper(registry) if settings.preset != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -155,11 +155,11 @@ class Decoder:
     def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, Mapping[str, str]]:
         """Return the JSON object of a record, its shape, its values, and those of them that its envelope lent."""
         lent = _NOTHING
-        if self._open is not None and (value[:1] != b"{" or headers):
-            value, lent, _ = self._open(value, headers)
+        if self._unwrapper is not None and (value[:1] != b"{" or headers):
+            value, lent, _ = self._unwrapper(value, headers)
         shape, values = self._read(value)
-        if not values and self._open is not None:
-            value, outer, is_deleted = self._open.unwrap(value)
+        if not values and self._unwrapper is not None:
+            value, outer, is_deleted = self._unwrapper.unwrap(value)
             lent = {**outer, **lent}
             shape, values = self._read(value)
             if is_deleted:
@@ -190,10 +190,10 @@ class Decoder:
         return f"{subject} must be a string, not {kind}; name what it holds in [item] fields{cure}"
 
     def _nothing_found(self, record: bytes, framed: bytes) -> str:
-        schema, fields = self._open.frames.describe(framed) if self._open is not None else ("", [])
+        schema, fields = self._unwrapper.frames.describe(framed) if self._unwrapper is not None else ("", [])
         detail = nothing_found(self._settings, fields or names_in(record))
-        if schema and detail.startswith(_NONE_OF) and self._open is not None:
-            self._open.frames.lacks(schema, detail)
+        if schema and detail.startswith(_NONE_OF) and self._unwrapper is not None:
+            self._unwrapper.frames.lacks(schema, detail)
         return f"{detail}; schema: {schema}" if schema else detail
 
     def read(self, value: bytes, headers: Headers = ()) -> DecodedRecord:
@@ -210,7 +210,7 @@ class Decoder:
             record, shape, values, lent = self._find(value, headers)
         except _UNREADABLE as error:
             raise unreadable(value, error) from None
-        schema = self._open.frames.describe(value)[0] if self._open is not None else ""
+        schema = self._unwrapper.frames.describe(value)[0] if self._unwrapper is not None else ""
         by_field = dict(zip(self._read.fields, values, strict=True))
         fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
         why = why_unreadable(fields["published"])

@@ -1,18 +1,7 @@
 """An open task at work: the commit protocol, which turns each batch (worker.py cuts it) into one Kafka transaction.
 
-docs/architecture.md and the fault tests, which kill the process at each step, use the same numbers. A step is announced
-before it begins.
-
-    step           what happens                                        if the process is killed before or in it
-    1 POLL         records are taken; the membership is noted          the batch is read again
-    2 JUDGE        verdicts; the index does not change                 the batch is read again
-    3 APPLY        the delta waits beside the index, pending           the batch is read again; the delta is forgotten
-    4 BEGIN        the transaction begins                              the batch is read again
-    5 OFFSETS      the input offsets, under the noted membership       the transaction is aborted, the batch read again
-    6 SEND         output, duplicates, dead letters are handed over    the transaction is aborted, the batch read again
-    7 CHANGELOG    the delta is handed over                            the transaction is aborted, the batch read again
-    8 FLUSH        every record is acknowledged, one by one            the transaction is aborted, the batch read again
-    9 COMMIT       everything becomes visible at once                  all of it happened, or none
+docs/architecture.md lists the nine steps (`CommitStep`), with what a kill in each of them leaves; the fault tests kill
+the process at each. A step is announced before it begins.
 
 After step 9 `finish` confirms the delta: only then does the index take it in.
 

@@ -31,7 +31,6 @@ from stream_dedup.errors import (
 )
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
-from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.settings import Settings
@@ -41,6 +40,7 @@ from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
 from stream_dedup.worker.pipeline import Pipeline
 from stream_dedup.worker.resume import check_changelog
+from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.task import Task
 from stream_dedup.worker.topic_watch import TopicWatch
 
