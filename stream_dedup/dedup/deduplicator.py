@@ -1,5 +1,7 @@
 """The core of the package: a `Deduplicator` remembers the originals; its calls judge, apply, confirm and restore.
 
+script.py adds to it what a program of your own needs; that one is `stream_dedup.Deduplicator`.
+
 `judge(items)` returns a `Batch`: the verdicts, and a `Delta` with the changes to the index. It changes nothing.
 `apply(batch)` updates the index, in one of two ways:
 

@@ -82,7 +82,7 @@ def _xml_to_json(value: bytes, _: Frames) -> Iterable[bytes]:
 FORMATS = (
     Format("JSON", (b"{",), lambda value, _: [value]),
     Format("XML", (b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), _xml_to_json),
-    Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames(value)]),
+    Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames.to_json(value)]),
 )
 """Formats that are read. A value of no other format is read as JSON, and the error says why it is none."""
 _BY_BEGIN = {begin: kind for kind in FORMATS for begin in kind.begins}
@@ -117,17 +117,17 @@ _STRING = tolerant(msgspec.json.Decoder(str).decode)
 class Unwrapper:
     """Opens values of all FORMATS, and envelopes in JSON.
 
-    >>> open = Unwrapper()
-    >>> open(b"<rss><item><title>Elm bridge opens</title></item></rss>", [("ce_id", b"7")])
+    >>> unwrapper = Unwrapper()
+    >>> unwrapper.open(b"<rss><item><title>Elm bridge opens</title></item></rss>", [("ce_id", b"7")])
     Unwrapped(value=b'{"title":"Elm bridge opens"}', lent={'id': '7'}, is_deleted=False)
-    >>> open.unwrap(b'{"specversion": "1.0", "id": "7", "source": "/wire", "data": {"title": "T"}}')
+    >>> unwrapper.unwrap(b'{"specversion": "1.0", "id": "7", "source": "/wire", "data": {"title": "T"}}')
     Unwrapped(value=b'{"title": "T"}', lent={'id': '7', 'source': '/wire'}, is_deleted=False)
     """
 
     def __init__(self, registry: RegistrySettings | None = None) -> None:
         self.frames = frames_of(registry or RegistrySettings())
 
-    def __call__(self, value: bytes, headers: Headers = ()) -> Unwrapped:
+    def open(self, value: bytes, headers: Headers = ()) -> Unwrapped:
         """Open a value by its first bytes; the headers may hold the attributes of a CloudEvent. O(bytes).
 
         A value of no known format is returned as it is. Raises BadItem if it does not hold exactly one item, and
@@ -151,7 +151,7 @@ class Unwrapper:
             if held := content_of(record):
                 return Unwrapped(encode(held.item), is_deleted=held.is_deleted)
             return Unwrapped(only([line for listing in items_in(record).read for line in listing.lines()], "JSON"))
-        content = self(_data_of(event)).value
+        content = self.open(_data_of(event)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")
         attributes = {field: getattr(event, name) for field, name in _ATTRIBUTES.items()}

@@ -90,7 +90,8 @@ class ChangelogReader:
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
         self._epochs = LeaderEpochs()
         self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
-        self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
+        # The number of the oldest block, where older ones were deleted; -1: that of the next block read; 0: none were.
+        self._oldest_number = 0
         self._gap_since: float | None = None
         self._gap_ends: Mapping[TopicPartition, int] = {}
         self._merged_end = 0  # of the merged blocks, when the reading began
