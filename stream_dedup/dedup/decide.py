@@ -19,7 +19,6 @@ yet final. So nothing that may be lost is ever in the index, and nothing has to 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -140,20 +139,6 @@ class _Batch(core.Struct, name="batch"):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a Deduplicator remembers.
-
-    earlier: the deltas of batches that are judged, but not yet final, the oldest first.
-    """
-
-    index: HybridIndex
-    rows: RowStore
-    boilerplate: Boilerplate
-    arrivals: Arrivals
-    earlier: Sequence[Delta]
-
-
 class Decided(NamedTuple):
     """A batch of n items that is judged.
 
@@ -174,14 +159,19 @@ class Decided(NamedTuple):
 def decide(
     prepared: Prepared,
     times: BatchTimes,
-    memory: Memory,
+    index: HybridIndex,
+    rows: RowStore,
+    boilerplate: Boilerplate,
+    arrivals: Arrivals,
+    earlier: Sequence[Delta],
     max_originals: int,
     settings: Settings,
     rule: Rule,
     preferred: NDArray[np.uint64],
 ) -> Decided:
-    """Judge a batch; the memory is as before when this returns.
+    """Judge a batch; what is remembered is as before when this returns.
 
+    earlier: the deltas of batches that are judged, but not yet final, the oldest first.
     max_originals: how many the index holds.
     rule: that of the settings.
     preferred: see `SourceRules.preferred`.
@@ -189,7 +179,6 @@ def decide(
     O(candidates), and a lookup for each item some of whose candidates this batch deletes. Each deleted row of the index
     is looked up once a batch; a step of the core follows for each deletion, and for each version of an id.
     """
-    index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
     prints, pending = prepared.prints, sum(map(len, earlier))
     signatures = np.empty(pending + len(prints.signatures), prints.signatures.dtype)
     parts = [delta.signatures for delta in earlier]
@@ -197,7 +186,7 @@ def decide(
     signatures["time"][pending:] = times.times
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     scope = scope_of(times, arrivals)
-    subjects = _subjects(prepared, times, scope, signatures, memory)
+    subjects = _subjects(prepared, times, scope, signatures, arrivals, earlier)
     # One lookup for all items. Which items of the batch will be remembered shows as they are judged.
     found, links = index.find(keys[pending:], scope.windows), links_of(keys, index.nearness)
     bounds, hits = bounds_of(found.hits, len(prepared.subjects)), found.hits
@@ -233,13 +222,13 @@ def decide(
         forwards=settings.policy.updates == "forward",
         drops=settings.policy.updates == "drop",
     )
-    news = new_items_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
+    news = new_items_of(prints, _marked(prepared, is_compared), (boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), pending
     hidden, noted = np.zeros(0, np.uint8), 0
     try:
         for delta in earlier:
-            count_passages(memory.boilerplate, delta, arrivals.window, log)
+            count_passages(boilerplate, delta, arrivals.window, log)
         while (item := core.call("judge_items", core.arena("judge"), batch, news, rule, log, item)) < len(subjects):
             # The core stops at an item if this batch has deleted so many of the rows that the index gave for it that
             # older ones may count. Ask again without the deleted rows, put the answer in the place of the former one,
@@ -256,7 +245,7 @@ def decide(
             last = subjects["last_hit"][item] = first + len(visible)
             hits[first:last] = visible
     finally:
-        memory.boilerplate.undo(log)
+        boilerplate.undo(log)
     deletions["before"] -= pending
     judged, new_deletions = outcomes[pending:], deletions[deleted : batch.deletions.count]
     originals = _originals(judged, signatures, rows)
@@ -264,10 +253,14 @@ def decide(
 
 
 def _subjects(
-    prepared: Prepared, times: BatchTimes, scope: Scope, signatures: NDArray[np.void], memory: Memory
+    prepared: Prepared,
+    times: BatchTimes,
+    scope: Scope,
+    signatures: NDArray[np.void],
+    arrivals: Arrivals,
+    earlier: Sequence[Delta],
 ) -> NDArray[np.void]:
     """Return the SUBJECT records, (m,), but for what the index finds; the items of earlier batches come first."""
-    arrivals, earlier = memory.arrivals, memory.earlier
     subjects = np.zeros(len(signatures), SUBJECT)
     subjects["row_id"], subjects["version"] = signatures["row_id"], versions_of(signatures)
     doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]

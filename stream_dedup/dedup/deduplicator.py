@@ -37,7 +37,7 @@ from stream_dedup.dedup.batch import ARRIVAL, DELETED, Batch, Delta, Prepared, p
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import named_rows
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DELETION, Decided, Memory, count_passages, decide
+from stream_dedup.dedup.decide import DELETION, Decided, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.rule import rule_of
 from stream_dedup.dedup.source_rules import SourceRules
@@ -194,8 +194,8 @@ class Deduplicator:
             signatures = ready.prints.signatures
             partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
             times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
-            memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
-            decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule, self._preferred)
+            remembered = self.index, self.rows, self.boilerplate, self._arrivals, self._pending
+            decided = decide(ready, times, *remembered, self.max_originals, self.settings, self._rule, self._preferred)
             pending = (name for delta in self._pending for name in delta.names())
             of_subjects = verdicts_of(ready, decided, pending, self.rows.name, self.settings.policy)
             remaining = iter(of_subjects)
