@@ -86,7 +86,7 @@ class Decoder:
         self._settings = settings
         self._is_given = settings.has_fingerprints
         self._is_timed_by_record = settings.time == "record"
-        self._fields = TextReader() if settings.preset == TEXT else FieldReader(settings)
+        self._reader = TextReader() if settings.preset == TEXT else FieldReader(settings)
         self._unwrapper = Unwrapper(registry) if settings.preset != TEXT else None
         self.shapes: Counter[str] = Counter()
 
@@ -116,11 +116,11 @@ class Decoder:
         record, values = value, tuple[Any, ...]()
         try:
             # Nearly all records are bare objects: for them `_find` would take .4 of 8 µs.
-            shape, values = self._fields.fields_of(value) if value[:1] == b"{" and not headers else ("", ())
+            shape, values = self._reader.fields_of(value) if value[:1] == b"{" and not headers else ("", ())
             if not values:
                 record, shape, values, _ = self._find(value, headers)
             if shape == DELETED:
-                own_id = dict(zip(self._fields.fields, values, strict=True))["id"]
+                own_id = dict(zip(self._reader.fields, values, strict=True))["id"]
                 name = _text_of("id", own_id) or name
                 return Tombstone(name, NO_TIME if time is None else time, partition, offset)
             self.shapes[shape] += 1
@@ -157,18 +157,18 @@ class Decoder:
         lent = _NOTHING
         if self._unwrapper is not None and (value[:1] != b"{" or headers):
             value, lent, _ = self._unwrapper.open(value, headers)
-        shape, values = self._fields.fields_of(value)
+        shape, values = self._reader.fields_of(value)
         if not values and self._unwrapper is not None:
             value, outer, is_deleted = self._unwrapper.unwrap(value)
             lent = {**outer, **lent}
-            shape, values = self._fields.fields_of(value)
+            shape, values = self._reader.fields_of(value)
             if is_deleted:
                 return value, DELETED, values, _NOTHING
             if not values:
                 raise BadItem("type", "an envelope within an envelope; publish the inner one")
         if not lent:
             return value, shape, values, lent
-        fields = dict(zip(self._fields.fields, values, strict=True))
+        fields = dict(zip(self._reader.fields, values, strict=True))
         if fields["url"]:  # says more of the site than an event's source does
             fields["source"] = fields["source"] or fields["url"]
         lent = {name: text for name, text in lent.items() if fields[name] in (None, "")}
@@ -176,8 +176,8 @@ class Decoder:
 
     def _not_plain(self, field: str, values: Values, record: bytes) -> str:
         """Say which member of a record was read as the field, what it is, and how to name the string in it."""
-        value = dict(zip(self._fields.fields, values, strict=True))[field]
-        path = self._fields.names_of(record)[0].get(field, field)
+        value = dict(zip(self._reader.fields, values, strict=True))[field]
+        path = self._reader.names_of(record)[0].get(field, field)
         subject = path if path == field else f"{path}, read as the {field},"
         if isinstance(value, dict):
             kind, inner = f"an object of {_listed(list(value))}", _strings(field, value)
@@ -211,10 +211,10 @@ class Decoder:
         except _UNREADABLE as error:
             raise unreadable(value, error) from None
         schema = self._unwrapper.frames.describe(value)[0] if self._unwrapper is not None else ""
-        by_field = dict(zip(self._fields.fields, values, strict=True))
+        by_field = dict(zip(self._reader.fields, values, strict=True))
         fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
         why = why_unreadable(fields["published"])
-        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._fields.names_of(record))
+        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._reader.names_of(record))
 
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:
