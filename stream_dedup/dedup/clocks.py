@@ -9,10 +9,10 @@ an item may be compared with.
 - A partition is **steady** while seven of the nine times lie within a window of the level. A time further than a window
   from the level of a steady partition is *alone*: it is doubted, and the level counts instead. Where dates vary widely
   anyway (mixed archives of several years), no date is doubted.
-- **Watermark**: the highest level that half of the recent items have reached, counting steady partitions. It never goes
-  back. Flink and Beam take the minimum over partitions, so one lagging partition holds everything in memory; Kafka
-  Streams takes the maximum, so one partition ahead drags the rest along. The weighted median does neither, and needs
-  no time-out for idle partitions, since they have no weight.
+- **Watermark**: the weighted median of the levels of steady partitions; a partition weighs as much as it has recent
+  items. It never goes back. Flink and Beam take the minimum over partitions, so one lagging partition holds everything
+  in memory; Kafka Streams takes the maximum, so one partition ahead drags the rest along. The weighted median does
+  neither, and needs no time-out for idle partitions, since they have no weight.
 - **Elapsed** event time: how far the watermark has advanced, where a leap counts as at most a quarter of a window.
 """
 
@@ -45,7 +45,7 @@ times: its last stated times, the oldest first."""
 class Odd(IntEnum):
     """What is unusual about an item's stated time. All but LATE are doubted: the level of the partition replaces them.
 
-    `odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
+    `count_odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
     """
 
     NOTHING = 0

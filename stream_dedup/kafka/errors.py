@@ -341,15 +341,15 @@ def is_throttled(error: BaseException) -> bool:
 _NUMBERED = re.compile(r"Unexpected error in \w+: \[Error (-?\d+)\]")
 
 
-def translate(error: KafkaError, doing: str) -> StreamError:
+def translate(error: KafkaError, action: str) -> StreamError:
     """Kafka's error as one of ours: TransactionFailed (try again), Fenced, LoginRefused, or a final StreamError."""
     # After a failure in the background the next call raises a plain error that wraps the cause, or names its number.
     error = next((cause for cause in error.args if isinstance(cause, KafkaError)), error)
     if type(error) is KafkaError and (number := _NUMBERED.search(str(error))):
         error = kafka_errors.for_code(int(number[1]))()
     if isinstance(error, CertificateProblem):
-        return StreamError(f"{doing}: {error.args[0]}")
-    text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"
+        return StreamError(f"{action}: {error.args[0]}")
+    text = f"{action}: {THROTTLED if is_throttled(error) else error_text(error)}"
     for kind, cure in _CURES.items():
         if isinstance(error, kind):
             is_login = isinstance(error, SaslAuthenticationFailedError)
@@ -367,23 +367,23 @@ def not_reached(error: KafkaError, settings: Settings) -> StreamError:
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
-def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
+def unknown_partition(error: KeyError, action: str) -> TransactionFailed:
     """Explain the client's KeyError for what a broker left out of its answer. Raises any other KeyError."""
     if not error.args or not isinstance(error.args[0], TopicPartition):
         raise error
     place = error.args[0]
     return TransactionFailed(
-        f"{doing}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
+        f"{action}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
         "ago, the next attempt finds it; otherwise look at the brokers' log"
     )
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translated(action: str) -> Iterator[None]:
     """Raise the client's errors as those of errors.py."""
     try:
         yield
     except KafkaError as error:
-        raise translate(error, doing) from error
+        raise translate(error, action) from error
     except KeyError as error:
-        raise unknown_partition(error, doing) from error
+        raise unknown_partition(error, action) from error

@@ -57,7 +57,7 @@ class Query:
         """Return the view of a record's item. Raises BadItem if it has several, or if a function of the query fails."""
         try:
             found = self._whole.search(record)
-            if (not found or found == {}) and self._view is not None:
+            if not found and self._view is not None:
                 found = self._view.search(record)
         except JMESPathError as error:
             raise BadItem("type", f"[item] query: {error}") from None

@@ -14,6 +14,7 @@ from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.source_rules import REASONS
 from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import Fenced, Outdated, Refused, RegistryAway, Stalled, TransactionFailed
+from stream_dedup.index.hybrid import BUCKET_LIMIT
 from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.decode import TEXT
 from stream_dedup.news.names import PRESETS
@@ -111,8 +112,8 @@ SOURCE_RULES = _counter(
 )
 ODD_TIMES = _counter(
     "stream_dedup_odd_times_total",
-    "Records with an odd timestamp: none; ahead of the clock by more than [window] future; further than [window] "
-    "length from the records around it; behind the watermark by more than that; in the first months of 1970. They are "
+    "Records with an odd timestamp: none; ahead of the clock by more than an hour; further than [window] length "
+    "from the records around it; behind the watermark by more than that; in the first months of 1970. They are "
     "judged nevertheless, and no other record is affected. Many: correct the producer's clock or unit. `late` is "
     "normal while a backlog or an archive is read.",
     reason=[*(odd.name.lower() for odd in Odd if odd is not Odd.NOTHING), SECONDS],
@@ -221,7 +222,7 @@ WATERMARK = _gauge(
     "stream_dedup_watermark_timestamp_seconds",
     "Event time that the stream has reached: the level (median of the last nine times) of the partitions that half of "
     "the recent records come from. A single wrong date does not move it. Originals that are older by the window, and "
-    "were not read lately, are forgotten. Ahead of the clock: clocks of producers are wrong, see [window] future.",
+    "were not read lately, are forgotten. More than an hour ahead of the clock: clocks of producers are wrong.",
     task=_TASK,
 )
 WINDOW_AGE = _gauge(
@@ -250,7 +251,7 @@ MERGE_SECONDS = _counter(
 )
 CROWDED = _counter(
     "stream_dedup_index_crowded_keys_total",
-    "Keys of items that gave as many originals as are looked up, 24; older ones, if any, were left out. "
+    f"Keys of items that gave as many originals as are looked up, {BUCKET_LIMIT}; older ones, if any, were left out. "
     "Several for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
 )
 MEMORY = _gauge(
@@ -258,7 +259,7 @@ MEMORY = _gauge(
     "Memory of all originals by part; the whole process: process_resident_memory_bytes. Near "
     "stream_dedup_memory_limit_bytes: shorten [window] length, choose a smaller fingerprint (`plan` says how much), or "
     "give more memory. The process far above the sum of the parts while the index does not grow: please report it.",
-    part="`signatures` (sketches and times), `keys` (index tables), `ids`, `bodies` (if kept), `boilerplate`",
+    part="`signatures` (sketches and times), `keys` (index tables), `ids`, `bodies` (words in order), `boilerplate`",
 )
 MEMORY_LIMIT = _gauge(
     "stream_dedup_memory_limit_bytes",

@@ -81,7 +81,7 @@ class OutgoingRecords:
         self._limit = min(existing[self._topics.output].limit, existing[self._topics.duplicates].limit)
         self._needs_keys = existing[self._topics.output].is_compacted
 
-    def refuse(self, record: Any) -> BadItem | None:
+    def refusal_of(self, record: Any) -> BadItem | None:
         """Say why the record could not be written whatever its verdict; None if it can."""
         if too_large := self._too_large(record, self._limit):
             return BadItem(TOO_LARGE, too_large)

@@ -197,7 +197,7 @@ class BatchMaker:
         ]
         bad.sort()
         kept = np.flatnonzero(~prints.is_empty)
-        words = prints.words[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
+        words = prints.word_sets[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
         alive, marks = [items[i] for i in kept.tolist()], corrections(items, prints.hints)
         read = (item.id for item in alive), (item.title for item in alive), (item.source for item in alive)
         columns = zip(READ, (*read, (urls[i] for i in kept.tolist())), strict=True)

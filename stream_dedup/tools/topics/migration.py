@@ -244,7 +244,7 @@ class Migration:
         self._stories.clear()
         next_offsets = [(*source.place, source.next_offset) for source in self._sources]
         epochs = [self._epochs.before(source.place, source.next_offset) for source in self._sources]
-        records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete, epochs).header())
+        records = store.take_records(batch.delta, MigrationCheckpoint(next_offsets, complete, epochs).header())
         store.apply(batch)
         producer.write("committing", records)
         store.confirm(producer.ends_in(store.topic))
