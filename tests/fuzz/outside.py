@@ -9,9 +9,9 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import unquote
 
+import click
 import h11
 import msgspec
-import typer
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.cli.common import begin_ms
@@ -195,7 +195,7 @@ def outside_targets() -> list[Target]:
                0.02),
         Target("arguments", arguments, [*(b"%dE%c" % (n, c) for n in (1, 99) for c in b"KT"), b"9" * 400, b"e99", b"-",
                b".", b"T", b"d", b":00", "٣".encode(), b"0001", b"9999"], _argument,
-               (typer.BadParameter, UsageError), 0.2),
+               (click.BadParameter, UsageError), 0.2),
         Target("labels", [label * 2], [*JSON, b"\n", b'"label":', b'"both"', b"[" * 2000], _labels, (InputError,), 0.1),
         Target("sample", [pair + b"\n\0" + label], [*JSON, b"\n", b"\0", b'"decision":', b'"guard"', b'"update"'],
                _sample, (InputError,), 0.05),

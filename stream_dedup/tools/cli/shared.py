@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
+import click
 
-from stream_dedup.cli.common import CleanConsole, option, print_notes, print_reasons, print_rows, refuse, warn
+from stream_dedup.cli.common import option, print_notes, print_reasons, print_rows, refuse
+from stream_dedup.cli.terminal import Console, warn
 from stream_dedup.phrases import counted, public_url
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stream_dedup.tools.batch.pairs import PairsResult
     from stream_dedup.tools.report import Report
 
-ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.", name="--force")]
+ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.")]
 ReportOption = Annotated[
     Path | None,
     option("A page for a browser (HTML): counts, and items held back beside their originals, doubtful ones first."),
@@ -47,9 +47,9 @@ def parse_count(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([KMG]?)", plain, re.I)
     count = Decimal(match[1]) * _THOUSANDS[match[2].upper()] if match else None
     if count is not None and count > _LARGEST:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e}")
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e}")
     if count is None or count != int(count):
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a whole number; write it as 2000000, 2e6 or 2M")
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is not a whole number; write it as 2000000, 2e6 or 2M")
     return int(count)
 
 
@@ -62,7 +62,7 @@ def parse_share(text: str, most: float) -> float:
     match = re.fullmatch(r"(\d{1,9}|\d{0,9}\.\d{1,9})\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
     if not 0 <= share <= most:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a share from 0 to {most:g}; write it as .2 or 20%")
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is not a share from 0 to {most:g}; write it as .2 or 20%")
     return share
 
 
@@ -77,14 +77,14 @@ def parse_size(text: str) -> int:
     try:
         return int(base.parse_size(text))
     except ValueError as error:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
 
 
 def result_console(*outputs: str | Path | None) -> Console:
     """Return the console for the result: standard output, or standard error if an output goes to standard output."""
     from stream_dedup.tools.batch.output_files import target
 
-    return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
+    return Console(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
 
 def report_of(settings: Settings, report: Path | None, topic: str) -> Report | None:
@@ -96,7 +96,7 @@ def report_of(settings: Settings, report: Path | None, topic: str) -> Report | N
     return Report(settings, report, topic)
 
 
-def inputs_named(inputs: list[str]) -> str:
+def inputs_named(inputs: Sequence[str]) -> str:
     """Name inputs in the heading of a report."""
     more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
     return ("standard input" if inputs[0] == "-" else inputs[0]) + more
@@ -137,7 +137,7 @@ def exit_on_broken_pipe() -> Iterator[None]:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.close(null)
-        raise typer.Exit(_BROKEN_PIPE) from None
+        raise SystemExit(_BROKEN_PIPE) from None
 
 
 def print_short_summary(console: Console, summary: Summary) -> None:

@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaConsumer, TopicPartition
-from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.verdict import Verdict
