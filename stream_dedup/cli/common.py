@@ -84,15 +84,6 @@ ConfigOption = Annotated[
 ]
 JsonOption = Annotated[bool, option("Print JSON for a program instead of a table.", None, "--json")]
 BootstrapOption = Annotated[str | None, option("The brokers. Default: those of the settings.", "HOST:PORT")]
-InputsArgument = Annotated[
-    tuple[str, ...],
-    argument(
-        "INPUT",
-        "Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
-        "(with a header), .parquet or .avro; packed (.gz, .zst) or not. A directory stands for all files in it and "
-        "below. - is standard input.",
-    ),
-]
 FormatOption = Annotated[
     FileFormat | None,
     option("Format of the inputs, whatever their names say. Without it - (standard input) is jsonl.", None, "--format"),
@@ -115,26 +106,6 @@ def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> Non
     for is_wrong, message in cases:
         if is_wrong:
             raise error(message)
-
-
-def seconds_of(option: str, text: str) -> float:
-    """Parse the duration of an option.
-
-    >>> seconds_of("--every", "2h")
-    7200.0
-    """
-    from stream_dedup.settings import parse_duration
-
-    try:
-        return float(parse_duration(text).total_seconds())
-    except ValueError as error:
-        raise UsageError(f"{option} {text}: {error}") from None
-
-
-def begin_ms(since: str) -> int:
-    """Return where to start reading, in ms since 1970, given how far back `--since` reaches."""
-    # Kafka has no time before 1970, and takes some negative numbers as commands.
-    return max(0, int((time.time() - seconds_of("--since", since)) * 1000))
 
 
 # A person who presses Ctrl-C twice takes longer; a supervisor signals within milliseconds.

@@ -72,7 +72,7 @@ COMMANDS = {
     "topics": LazyCommand("cli.operate:topics_commands", "Create, check and mend the topics."),
     "groups": LazyCommand("tools.cli.groups:groups_commands", "Show the group, and set where it reads on."),
     "state": LazyCommand("tools.cli.state:state_commands", "Inspect and verify a changelog or state directory."),
-    "config": LazyCommand("cli.config:config_commands", "Show the settings in force and the references."),
+    "config": LazyCommand("tools.cli.config:config_commands", "Show the settings in force and the references."),
 }
 
 

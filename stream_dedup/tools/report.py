@@ -10,12 +10,13 @@ random sample.
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stream_dedup.dedup.source_rules import IGNORE, REASONS
-from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
+from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.rendering import environment, stand_alone
@@ -32,6 +33,7 @@ _MOST_ITEMS = 200_000
 _MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 _OTHERS = "(other sources)"
 _SOURCES, _BAD, _BAD_CHARS = 10, 10, 300  # rows of their tables, and what is quoted of a bad item
+_BIT = 0.05  # the margin of one bit of a distance
 # The distance from the threshold of a decision that had no number. Other distances are smaller.
 _SURE = 2.0
 _UPDATE = "the same article, with something new"
@@ -131,3 +133,20 @@ class Report:
             text_chars=TEXT_CHARS, left_out=sum(counts.values()) - sum(len(one[2]) for one in lists),
             without_original=self._without_original,
         )  # fmt: skip
+
+
+def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
+    """Return how far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None without one.
+
+    >>> margin_of({"stage": "exact"}, Settings()) is None
+    True
+    """
+    evidence = decision.get("evidence") or {}
+    if decision["stage"] in NOT_ASKED:
+        return None
+    if evidence.get("novelty") is not None:
+        return float(evidence["novelty"]) - settings.decision.threshold
+    if evidence.get("distance") is not None:
+        return float(settings.fingerprint.hamming - evidence["distance"]) * _BIT
+    body, jaccard = evidence.get("body"), settings.decision.jaccard
+    return None if body is None or jaccard is None else float(body) - jaccard

@@ -14,7 +14,6 @@ import h11
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.cli.common import begin_ms
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
@@ -22,11 +21,11 @@ from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
-from stream_dedup.settings.reference import effective
-from stream_dedup.tools.cli.shared import parse_count, parse_size
+from stream_dedup.tools.cli.shared import begin_ms, parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
 from stream_dedup.tools.evaluate.rates import agreement
 from stream_dedup.tools.evaluate.sampling import Sample, Strata, _decision, _row
+from stream_dedup.tools.reference import effective
 from stream_dedup.worker.outgoing import EVIDENCE
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW

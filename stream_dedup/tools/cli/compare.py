@@ -20,6 +20,7 @@ from stream_dedup.cli.common import (
 )
 from stream_dedup.cli.terminal import Console, Line, ProgressLine, beside, one_line, print_table, warn
 from stream_dedup.errors import BadItem, InputError, UsageError
+from stream_dedup.tools.cli import shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +108,7 @@ def _on_kafka(settings: Settings, first: str, second: str, since: str | None) ->
     from stream_dedup.settings.base import duration
     from stream_dedup.tools.topics.lookup import find_pair
 
-    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
+    begin = shared.begin_ms(duration(settings.window.length) if since is None else since)
     with ProgressLine() as status:
         found = find_pair(settings, first, second, begin, lambda read, total: status("looking", read, total))
     console = Console(stderr=True)

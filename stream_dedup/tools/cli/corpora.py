@@ -40,7 +40,7 @@ _ODD_TIMES = {
 
 
 def filter_command(
-    inputs: common.InputsArgument,
+    inputs: shared.InputsArgument,
     output: Annotated[
         Path,
         option(
@@ -144,7 +144,7 @@ class Engine(StrEnum):
 
 
 def pairs_command(
-    inputs: common.InputsArgument,
+    inputs: shared.InputsArgument,
     output: Annotated[
         str,
         option(

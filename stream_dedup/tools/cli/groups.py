@@ -9,6 +9,7 @@ from stream_dedup.cli.common import ConfigOption, JsonOption, argument, option
 from stream_dedup.cli.terminal import ProgressLine
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, moment
+from stream_dedup.tools.cli import shared
 
 
 def show_command(config: ConfigOption = None) -> None:
@@ -67,7 +68,7 @@ def tail_command(
     from stream_dedup.tools.topics.tail import tail
 
     settings, stop = common.settings_of(config), common.stop_on_signals()
-    begin = common.begin_ms(since)
+    begin = shared.begin_ms(since)
     for line in tail(settings, topic or settings.topics.output, begin, stop, follows=not once):
         if as_json:
             common.print_json(asdict(line))
@@ -95,7 +96,7 @@ def give_back_command(
     from stream_dedup.tools.topics.give_back import GIVEN_BACK, give_back
 
     settings = common.settings_of(config)
-    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
+    begin = shared.begin_ms(duration(settings.window.length) if since is None else since)
     with ProgressLine() as status:
         given_back = give_back(settings, item_id, begin, reason, lambda read, total: status("looking", read, total))
     if as_json:

@@ -55,7 +55,7 @@ def feeds_command(
     from stream_dedup.tools.feeds.subscriptions import read_sources
     from stream_dedup.tools.feeds.web import Fetcher
 
-    seconds = common.seconds_of("--every", every)
+    seconds = shared.seconds_of("--every", every)
     output = output or Path("-")
     common.refuse(
         (kafka and str(output) != "-", "--output and --kafka are two outputs; give one of them"),

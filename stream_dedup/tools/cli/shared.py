@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from stream_dedup.cli.common import option, print_notes, print_reasons, print_rows, refuse
+from stream_dedup.cli.common import argument, option, print_notes, print_reasons, print_rows, refuse
 from stream_dedup.cli.terminal import Console, warn
+from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, public_url
 
 if TYPE_CHECKING:
@@ -27,6 +29,15 @@ ForceOption = Annotated[bool, option("Replace existing outputs, which are refuse
 ReportOption = Annotated[
     Path | None,
     option("A page for a browser (HTML): counts, and items held back beside their originals, doubtful ones first."),
+]
+InputsArgument = Annotated[
+    tuple[str, ...],
+    argument(
+        "INPUT",
+        "Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
+        "(with a header), .parquet or .avro; packed (.gz, .zst) or not. A directory stands for all files in it and "
+        "below. - is standard input.",
+    ),
 ]
 _SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -78,6 +89,26 @@ def parse_size(text: str) -> int:
         return int(base.parse_size(text))
     except ValueError as error:
         raise click.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Parse the duration of an option.
+
+    >>> seconds_of("--every", "2h")
+    7200.0
+    """
+    from stream_dedup.settings import parse_duration
+
+    try:
+        return float(parse_duration(text).total_seconds())
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+
+
+def begin_ms(since: str) -> int:
+    """Return where to start reading, in ms since 1970, given how far back `--since` reaches."""
+    # Kafka has no time before 1970, and takes some negative numbers as commands.
+    return max(0, int((time.time() - seconds_of("--since", since)) * 1000))
 
 
 def result_console(*outputs: str | Path | None) -> Console:

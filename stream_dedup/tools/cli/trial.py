@@ -49,7 +49,7 @@ def trial_command(
     from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.tools.topics.trial import Trial, run_trial
 
-    begin = common.begin_ms(since)
+    begin = shared.begin_ms(since)
     settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
     stop = common.stop_on_signals()

@@ -22,7 +22,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     Secrets print as stars.
     """
-    from stream_dedup.settings.reference import effective, to_toml
+    from stream_dedup.tools.reference import effective, to_toml
 
     settings = common.settings_of(config)
     tables = effective(settings, config, os.environ)
@@ -39,14 +39,14 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 def print_reference() -> None:
     """Print the reference of all settings as Markdown."""
-    from stream_dedup.settings.reference import reference
+    from stream_dedup.tools.reference import reference
 
     click.echo(reference(), nl=False)
 
 
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
-    from stream_dedup.observe.catalogue import metrics_reference
+    from stream_dedup.tools.reference import metrics_reference
 
     click.echo(metrics_reference(), nl=False)
 

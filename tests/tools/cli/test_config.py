@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings
-from stream_dedup.settings.reference import descriptions
+from stream_dedup.tools.reference import descriptions
 from tests.cli.commands import json_of, run
 
 CONFIG = Path(__file__).parents[2] / "config"
