@@ -13,15 +13,17 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from annotated_types import MinLen
 from pydantic import BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
-from stream_dedup.observe.catalogue import CATALOGUE, Spec
 from stream_dedup.settings import TABLES, Settings, read_toml, variable
 from stream_dedup.settings.base import FILE, Table, duration, parse_size
+
+if TYPE_CHECKING:
+    from stream_dedup.observe.catalogue import Spec
 
 MOST_SET = (
     "kafka.bootstrap_servers", "topics.input", "item.fields", "window.length", "decision.novelty", "policy.shadow",
@@ -227,10 +229,12 @@ The usual `process_` metrics are there too. A histogram has `_bucket`, `_sum` an
 
 def metrics_reference() -> str:
     """Return the text of config/metrics.md; a test compares the two."""
+    from stream_dedup.observe.catalogue import CATALOGUE  # imports arrays, which `config show` does without
+
     return _METRICS + "".join(map(_metric, CATALOGUE))
 
 
-def _metric(spec: Spec) -> str:
+def _metric(spec: "Spec") -> str:
     labels = "; ".join(
         f"`{name}`: {values if isinstance(values, str) else ', '.join(f'`{value}`' for value in values)}"
         for name, values in spec.labels.items()
