@@ -6,15 +6,19 @@ duplicates file, `explain --json`. `describe_verdict` explains it to people, on 
 says it in a line of its own (`_reason` in tools/topics/trial.py).
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from stream_dedup.phrases import counted
+from stream_dedup.settings import Settings
 
 RULE_VERSION = 9
 """The version of the features and weights in core/rule.c. Each change raises it; it is part of the evidence."""
+# The margin of one bit of a distance.
+_BIT = 0.05
 
 
 class Kind(StrEnum):
@@ -127,6 +131,23 @@ _SHOWN = (
 
 def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
+
+
+def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
+    """Return how far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None without one.
+
+    >>> margin_of({"stage": "exact"}, Settings()) is None
+    True
+    """
+    evidence = decision.get("evidence") or {}
+    if decision["stage"] in NOT_ASKED:
+        return None
+    if evidence.get("novelty") is not None:
+        return float(evidence["novelty"]) - settings.decision.threshold
+    if evidence.get("distance") is not None:
+        return float(settings.fingerprint.hamming - evidence["distance"]) * _BIT
+    body, jaccard = evidence.get("body"), settings.decision.jaccard
+    return None if body is None or jaccard is None else float(body) - jaccard
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------

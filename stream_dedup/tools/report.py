@@ -7,19 +7,23 @@ doubtful pairs of each reason, one for each original. Among equally doubtful pai
 random sample.
 """
 
+import base64
+import hashlib
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment
+
 from stream_dedup.dedup.source_rules import IGNORE, REASONS
-from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict
+from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.rendering import environment, stand_alone
+from stream_dedup.observe.rendering import environment
 from stream_dedup.observe.retained import TITLE_CHARS, ItemPair, Retained
 from stream_dedup.settings import Settings
 
@@ -33,7 +37,6 @@ _MOST_ITEMS = 200_000
 _MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 _OTHERS = "(other sources)"
 _SOURCES, _BAD, _BAD_CHARS = 10, 10, 300  # rows of their tables, and what is quoted of a bad item
-_BIT = 0.05  # the margin of one bit of a distance
 # The distance from the threshold of a decision that had no number. Other distances are smaller.
 _SURE = 2.0
 _UPDATE = "the same article, with something new"
@@ -135,18 +138,18 @@ class Report:
         )  # fmt: skip
 
 
-def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
-    """Return how far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None without one.
+def stand_alone(environment: Environment, name: str, **values: Any) -> str:
+    """Render a page that stands alone in one file. Its policy runs only our own script, and loads nothing from
+    elsewhere.
 
-    >>> margin_of({"stage": "exact"}, Settings()) is None
-    True
+    The digests are those of what `templates/sheet.html` includes.
     """
-    evidence = decision.get("evidence") or {}
-    if decision["stage"] in NOT_ASKED:
-        return None
-    if evidence.get("novelty") is not None:
-        return float(evidence["novelty"]) - settings.decision.threshold
-    if evidence.get("distance") is not None:
-        return float(settings.fingerprint.hamming - evidence["distance"]) * _BIT
-    body, jaccard = evidence.get("body"), settings.decision.jaccard
-    return None if body is None or jaccard is None else float(body) - jaccard
+    digests = {}
+    for kind, file in (("style", "page.css"), ("script", "report.js")):
+        content = environment.get_template(file).render().encode()
+        digests[kind] = base64.b64encode(hashlib.sha256(content).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template(name).render(policy=policy, **values)

@@ -239,7 +239,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
+    patch.setattr("stream_dedup.tools.topics.live_reader.LiveReader", Reader)
     patch.setattr("stream_dedup.tools.topics.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 

@@ -1,7 +1,7 @@
 """`trial` shows what a worker would hold back of a live topic.
 
-It reads the topic (kafka/reader.py), judges in memory (tools/topics/trial.py), and prints counts, sources, how the
-records were understood, and examples.
+It reads the topic (tools/topics/live_reader.py), judges in memory (tools/topics/trial.py), and prints counts, sources,
+how the records were understood, and examples.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stream_dedup.phrases import moment, span
 from stream_dedup.tools.cli import shared
 
 if TYPE_CHECKING:
-    from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.settings import Settings
+    from stream_dedup.tools.topics.live_reader import LiveReader
     from stream_dedup.tools.topics.trial import Ended, TrialResult
 
 
@@ -46,7 +46,7 @@ def trial_command(
     worker would. Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or
     none of them can be judged.
     """
-    from stream_dedup.kafka.reader import LiveReader
+    from stream_dedup.tools.topics.live_reader import LiveReader
     from stream_dedup.tools.topics.trial import Trial, run_trial
 
     begin = shared.begin_ms(since)

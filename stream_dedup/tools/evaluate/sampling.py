@@ -32,7 +32,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage
+from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
 from stream_dedup.files import replace_file
 from stream_dedup.inputs.file_format import FileFormat
@@ -46,7 +46,6 @@ from stream_dedup.surrogates import tolerant
 from stream_dedup.tools.batch.filter import LineJudge, batched
 from stream_dedup.tools.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Judged
-from stream_dedup.tools.report import margin_of
 from stream_dedup.worker.outgoing import EVIDENCE
 
 T = TypeVar("T")
