@@ -133,11 +133,9 @@ class Console:
         return shutil.get_terminal_size().lines
 
     def print(self, text: Text = "", style: str = "", *, soft_wrap: bool = False) -> None:
-        """Print a text; on a terminal between words, or with soft_wrap as the terminal breaks it."""
-        if self.is_terminal and not soft_wrap:
-            self.print_lines(wrapped(text, self.width), style)
-        else:
-            self.print_lines([[(text, "")] if isinstance(text, str) else text], style)
+        """Print a text, broken between words; with soft_wrap a terminal breaks it, and what it names can be copied."""
+        whole = [[(text, "")] if isinstance(text, str) else text]
+        self.print_lines(whole if soft_wrap else wrapped(text, self.width), style)
 
     def print_lines(self, lines: Iterable[Line], style: str = "", *, over: int = 0) -> None:
         """Print lines; `over`: in place of as many lines that were printed before."""
@@ -162,8 +160,9 @@ class Console:
 
 
 def warn(text: str, console: Console | None = None) -> None:
-    """Print a warning, on standard error unless a console is given."""
-    (console or Console(stderr=True)).print([("warning:", "bold yellow"), (f" {text}", "")])
+    """Print a warning, on standard error unless a console is given; without a terminal it is one line."""
+    console = console or Console(stderr=True)
+    console.print([("warning:", "bold yellow"), (f" {text}", "")], soft_wrap=not console.is_terminal)
 
 
 def print_table(

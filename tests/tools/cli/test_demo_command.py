@@ -45,7 +45,8 @@ def test_items_of_a_file_without_an_id_have_no_key_in_common(tmp_path: Path) -> 
     assert [record.key for record in _file_records(path, load_settings())] == [None, b"b"]
 
 
-def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_have_their_nouns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     counts = 1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1
     _report(DemoResult(*counts, 1235, {"update as duplicate": 3}), Console())
     assert capsys.readouterr().out == (
