@@ -14,7 +14,7 @@ from stream_dedup.tools.cli import shared
 
 def show_command(config: ConfigOption = None) -> None:
     """Show who is active, who stands by, and what is read."""
-    from stream_dedup.kafka.groups import show
+    from stream_dedup.tools.topics.groups import show
 
     settings = common.settings_of(config)
     group = show(settings)
@@ -40,7 +40,7 @@ def set_offset_command(
     With every member stopped. Records before the offset are not read again, those from it on are; what went out before
     goes out again unless it is still remembered. `current` confirms the offsets as they are.
     """
-    from stream_dedup.kafka.groups import set_offsets
+    from stream_dedup.tools.topics.groups import set_offsets
 
     settings = common.settings_of(config)
     try:
@@ -121,7 +121,7 @@ def reset_command(
     Deletes the records of output, duplicates, dead letters and changelog, so that nothing is remembered, and sets the
     group's offsets. The input stays. With every member stopped. Needs the right Delete on the four topics.
     """
-    from stream_dedup.kafka.groups import reset
+    from stream_dedup.tools.topics.groups import reset
 
     settings = common.settings_of(config)
     done = reset(settings, to, confirmed=confirm)
