@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
@@ -49,6 +48,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
+from stream_dedup.tools.batch.corpus import fill_missing_times
 from stream_dedup.tools.batch.filter import batched
 from stream_dedup.tools.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Rates, counts, rates
