@@ -35,7 +35,7 @@ CLUSTER_COLUMNS: Columns = {
 }  # fmt: skip
 # The score of a pair that is not near, or was no candidate. Of 0, -0.5, -1 and -2, recall falls and precision rises by
 # .003 a step.
-_UNKNOWN = -1.0
+_UNKNOWN = -0.5
 LARGEST = 5
 """Clusters that a summary names."""
 # A cluster with this many headlines, which is more than half of its items, may be no article, but a site's form.
