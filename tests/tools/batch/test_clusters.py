@@ -108,6 +108,20 @@ def representatives(pairs: dict[tuple[int, int], float], size: int, met: bool = 
     return [int(row) for row in found.representatives]
 
 
+def test_of_copies_that_have_the_same_news_beside_the_representative_one_stays(tmp_path: Path) -> None:
+    title, text = prose(-1, 8), sentences(1)
+    fuller = f"{text} {sentences(2, 3)}"
+    lines = [line("first", title, text, 0), *(line(f"fuller{n}", title, fuller, 1 + n) for n in range(3))]
+    lines.append(line("fullest", title, f"{fuller} {sentences(3, 3)}", 5))
+    _, found = clustered(tmp_path, lines)
+    assert {row["id"]: (row["representative"], row["new"], row["keep"]) for row in found} == {
+        "first": ("first", False, True), "fuller0": ("first", True, True), "fuller1": ("first", False, False),
+        "fuller2": ("first", False, False), "fullest": ("first", True, True),
+    }  # fmt: skip
+    _, dropped = clustered(tmp_path, lines, drop_new=True)
+    assert [row["id"] for row in dropped if row["keep"]] == ["first"]
+
+
 def test_a_copy_under_a_headline_of_other_words_stays_unless_it_may_be_dropped(tmp_path: Path) -> None:
     text = sentences(1)
     lines = [line("first", prose(-1, 8), text, 0), line("other", prose(-2, 8), f"{text} Read more.", 1)]
