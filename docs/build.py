@@ -33,10 +33,9 @@ from deploy.grafana import build as grafana
 from deploy.prometheus import build as prometheus
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
-from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import FingerprintSettings, load_settings
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
-from stream_dedup.settings.reference import reference
+from stream_dedup.tools.reference import metrics_reference, reference
 from tests.fuzz import families
 from tests.lab.benchmarks import results as benchmarks
 from tests.lab.figures import edits, results, tables

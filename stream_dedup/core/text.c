@@ -242,7 +242,7 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
     }
 }
 
-/* Tokenise valid UTF-8. False if the tables cannot fold the text: then characters.fold_with_python folds it, and
+/* Tokenise valid UTF-8. False if the tables cannot fold the text: then `characters.fold` folds it in Python, and
  * another call tokenises it with an identity table. */
 bool tokenise(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens) {
     bool has_characters = false;

@@ -165,8 +165,9 @@ def _resembles(words: list[str], source: str) -> bool:
     joined = "".join(words)
     if len(joined) > 1 and (joined in name or (len(name) >= _LEAST_NAME and name in joined)):
         return True
-    initials = "".join(word[0] for word in words)
-    return (len(words) > 1 and initials == name) or any(len(word) >= _LEAST_NAME and word in name for word in words)
+    if len(words) == len(name) > 1 and "".join(word[0] for word in words) == name:  # initials
+        return True
+    return any(len(word) >= _LEAST_NAME and word in name for word in words)
 
 
 @lru_cache(4096)  # most headlines come from a few sites; decode.py cuts a long source

@@ -36,7 +36,7 @@ VERSION = 7
 HEADLINE_FEATURES = 24
 MOST_HEADLINE_NUMBERS = 8
 """Most figures of a headline that are compared; a headline with more is a table."""
-_SLACK, _GROWTH = 128, 3  # of core.h
+_SLACK, _GROWTH = 128, 3
 
 NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
 """A number in a text: its hash, never 0, and its first token."""

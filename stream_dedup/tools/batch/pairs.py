@@ -35,7 +35,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.rule import rule_of
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.inputs.file_format import FileFormat
@@ -173,7 +173,7 @@ def find_pairs(
     pairs, clusters: JSON Lines, or what the suffix .csv, .tsv or .parquet says; "-" is standard output. An existing
     file is replaced at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are
     not written. keep: how the representative of each cluster is chosen (`parse_keep`), by default the earliest.
-    drop_new: what has something new beside its representative does not stay.
+    drop_new: only representatives stay.
     memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
     newest ones (it replaces the settings' limit, which is for the stream). file_format: overrides what the names of the
     inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are
@@ -234,7 +234,7 @@ def find_pairs(
 
         compared = 0
         near.append({"codes": np.empty(0, np.uint64), "is_copy": np.empty(0, np.bool_)})  # also without any item
-        rule = thresholds(settings.decision, has_words=not scheme.layout)
+        rule = rule_of(settings.decision, has_words=scheme.has_bodies)
         exact_bytes = _BYTES_PER_BODY if scheme.is_exact else 0
         all_codes = codes.mapped()["codes"]
         runs = [all_codes[first:end] for first, end in pairwise(ends)]
