@@ -1,26 +1,4 @@
-"""Every error of the project, in one tree.
-
-    StreamDedupError
-    ├── ConfigError            a setting is wrong or missing
-    ├── UsageError             a command or the Python interface was called with wrong arguments
-    ├── BadItem                an item cannot be judged; the worker sends its bytes to the dead letters
-    ├── InputError             an input or output file cannot be used, or a killed run cannot be resumed with it
-    ├── ChangelogError         the stored state cannot be read; the worker ends
-    │   ├── CorruptBlock       a block's checksum, length or version does not fit
-    │   └── SchemeMismatch     the state was written under another fingerprint scheme
-    ├── MergeFailed            a background merge of the index failed; lookups still find everything
-    └── StreamError            a step on Kafka failed; the worker reopens the task, or ends
-        ├── TopicError         a topic is missing or would lose data; the message has the command that fixes it
-        ├── RecordsGone        the next records of the input no longer exist; the message has the command that fixes it
-        ├── TransactionFailed  a step of the commit protocol failed; the worker reopens the task
-        │   └── Refused        Kafka rejects some records; they become dead letters
-        ├── Stalled            a call of the client exceeded its time limit; the worker reopens the task
-        ├── Outdated           the changelog changed after it was read; the worker reads it again
-        ├── MigrationError     a migration cannot start or finish
-        ├── LoginRefused       the brokers refuse the login; with a secret in a file the worker waits for another one
-        ├── RegistryAway       the schema registry does not answer; records wait for it
-        ├── Fenced             another member took over; this one must not write
-        └── Interrupted        a stop or a rebalance came while the worker was opening a task
+"""Every error of the project, in one tree; docs/errors.md says what the worker does about each.
 
 Every message names the cause and the cure. `except StreamDedupError` catches all of these errors and no others.
 """

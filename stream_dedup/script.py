@@ -175,8 +175,8 @@ class Deduplicator:
         ['Elm bridge opens']
         """
         bad: Counter[str] = Counter()
-        async with aclosing(async_batches(items, checked_size(batch))) as batches:
-            async for given in batches:
+        async with aclosing(async_batches(items, checked_size(batch))) as parts:
+            async for given in parts:
                 async with self._turn:
                     read, judged = await asyncio.to_thread(self._read_and_judged, given)
                     with closing(let_through(self._decided(given, read, judged), bad)) as kept:

@@ -101,7 +101,7 @@ def test_a_json_feed_a_framed_value_and_a_sample_are_read() -> None:
     [entry] = read_document(feed, "https://a.example/feed").entries
     assert entry.value["title"] == "The ferry \N{REPLACEMENT CHARACTER} stops"
     frames = Frames(RegistrySettings(url="http://127.0.0.1:1"))
-    assert frames(b"\0\0\0\0\7" + LINES[0]) == LINES[0]
+    assert frames.to_json(b"\0\0\0\0\7" + LINES[0]) == LINES[0]
     item = PLAIN(LINES[0], None, 0)
     assert isinstance(item, Item)
 

@@ -30,7 +30,7 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, stories_of
+from stream_dedup.dedup.batch import ARRIVAL, DELETED, Delta, stories_of
 from stream_dedup.dedup.clocks import CLOCK, newest_clocks
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
@@ -65,7 +65,7 @@ class _Content(msgspec.Struct, array_like=True):
 
 
 _ARRAYS: dict[str, Any] = {
-    "passages": "<u4", "passage_counts": np.uint8, "arrivals": ARRIVAL, "clocks": CLOCK, "forgotten": FORGOTTEN
+    "passages": "<u4", "passage_counts": np.uint8, "arrivals": ARRIVAL, "clocks": CLOCK, "forgotten": DELETED
 }  # fmt: skip
 """The arrays of a delta whose types do not depend on the scheme."""
 
@@ -181,25 +181,28 @@ _ROW_COLUMNS = "signatures", "keys", "ids", "bodies", "passage_counts", "arrival
 
 def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     """Merge one or more deltas into one that changes the index like all of them in their order. O(bytes)."""
-    forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
+    forgotten, rows = [np.zeros(0, DELETED)], 0
     for delta in deltas:
         forgotten.append(_moved(delta.forgotten, rows))
         rows += len(delta)
+    are_counted = any(len(delta.passage_counts) for delta in deltas)
     counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
     return Delta(
         # NumPy would concatenate structured arrays field by field, which takes 30 times as long as bytes.
-        np.frombuffer(b"".join([delta.signatures.tobytes() for delta in deltas]), deltas[0].signatures.dtype),
-        np.concatenate([delta.keys for delta in deltas]),
-        [name for delta in deltas for name in delta.ids],
-        np.concatenate(forgotten),
-        max(delta.watermark for delta in deltas),
-        [body for delta in deltas for body in delta.bodies],
-        np.concatenate([delta.passages for delta in deltas]),
-        np.concatenate(counts) if any(len(delta.passage_counts) for delta in deltas) else np.zeros(0, np.uint8),
-        np.concatenate([delta.arrivals for delta in deltas]),
-        newest_clocks([delta.clocks for delta in deltas]),
-        deltas[-1].elapsed,
-        stories_of(name for delta in deltas for name in delta.names()),
+        signatures=np.frombuffer(
+            b"".join([delta.signatures.tobytes() for delta in deltas]), deltas[0].signatures.dtype
+        ),
+        keys=np.concatenate([delta.keys for delta in deltas]),
+        ids=[name for delta in deltas for name in delta.ids],
+        forgotten=np.concatenate(forgotten),
+        watermark=max(delta.watermark for delta in deltas),
+        bodies=[body for delta in deltas for body in delta.bodies],
+        passages=np.concatenate([delta.passages for delta in deltas]),
+        passage_counts=np.concatenate(counts if are_counted else [np.zeros(0, np.uint8)]),
+        arrivals=np.concatenate([delta.arrivals for delta in deltas]),
+        clocks=newest_clocks([delta.clocks for delta in deltas]),
+        elapsed=deltas[-1].elapsed,
+        stories=stories_of(name for delta in deltas for name in delta.names()),
     )
 
 
@@ -227,7 +230,7 @@ def size_of(delta: Delta) -> int:
 
 def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
     """Return the ids to forget with the positions that they have `rows` rows later."""
-    moved = forgotten.astype(FORGOTTEN)
+    moved = forgotten.astype(DELETED)
     moved["before"] = moved["before"].astype(np.int64) + rows
     return moved
 
@@ -245,7 +248,7 @@ def _bounds(delta: Delta, limit: int) -> list[int]:
 
 def _other_bytes(delta: Delta) -> int:
     """Return the bytes of forgotten ids and clocks."""
-    return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
+    return len(delta.forgotten) * DELETED.itemsize + delta.clocks.nbytes
 
 
 def _row_bytes(delta: Delta) -> NDArray[np.int64]:

@@ -115,8 +115,8 @@ class EntryBuilder:
         is_large = len(delta) >= _LARGE_ROWS or size_of(delta) >= _LARGE_BYTES
         entries = []
         for part in split_delta(delta, ENTRY_BYTES) if is_large else [delta]:
-            # A merged block covers no skipped numbers: a reader that knows some of its numbers assumes that it knows
-            # all of them.
+            # Never merge across skipped numbers, because a reader that has one of a merged block's numbers takes the
+            # block as read.
             is_merged = is_large and self.next == self.state.last + 1
             waiting = self.state.waiting
             if waiting and (is_merged or self._is_full(part)):

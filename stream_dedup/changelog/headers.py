@@ -120,7 +120,7 @@ def blocks_header(offset: int, topic_id: str = "") -> Header:
 
 @dataclass(slots=True)
 class RestoreResult:
-    """What a restore has read: the number of blocks, and the last values of the headers."""
+    """What the changelog holds, as far as it was read: the number of blocks, and the last values of the headers."""
 
     blocks: int = 0  # with those that the task itself has written since
     offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read

@@ -4,7 +4,7 @@ The restored Deduplicator gives every later item the same verdict as the saved o
 (journal.py), so each entry has a checksum, and rows are stored in changelog blocks (block.py). The entries, by their
 records:
 
-    an Opening   the version, the scheme, and the settings that verdicts depend on
+    a Preamble   the version, the scheme, and the settings that verdicts depend on
     passages     the table of recurring passages (dedup/boilerplate.py), as a zstd frame instead of a block
     rows         a block with some of the rows, oldest first
     end          the last block, which has the clocks too
@@ -42,7 +42,7 @@ _PASSAGES, _ROWS_PART, _END = b"passages", b"rows", b"end"
 _BLOCK_BYTES = 2**24
 
 
-class Opening(msgspec.Struct, frozen=True):
+class Preamble(msgspec.Struct, frozen=True):
     """The first record of a saved state."""
 
     version: int
@@ -68,29 +68,29 @@ def settings_of(path: Path, overrides: Mapping[str, dict[str, Any]]) -> Settings
 
     Raises ConfigError if they name a file: its author could have any other file read.
     """
-    opening = _opening(path, next(_records(path), None))
-    if named := [f"[{table}] {name}" for table, name in _FILES if opening.settings.get(table, {}).get(name)]:
+    preamble = _preamble(path, next(_records(path), None))
+    if named := [f"[{table}] {name}" for table, name in _FILES if preamble.settings.get(table, {}).get(name)]:
         raise ConfigError(
             f"{path} was saved with {', '.join(named)}, and a file of state may not choose what else is read; load it "
             "with the settings that it was saved with: Deduplicator.load(PATH, load_settings(FILE))"
         )
     tables: dict[str, dict[str, Any]] = {}
-    for table in (*opening.settings, *overrides):
-        saved = opening.settings.get(table, {})
+    for table in (*preamble.settings, *overrides):
+        saved = preamble.settings.get(table, {})
         kept = {name: value for name, value in saved.items() if not _is_constant(table, name, value)}
         tables[table] = kept | overrides.get(table, {})
     return load_settings(None, **tables)
 
 
-def restore(dedup: Deduplicator, path: Path) -> Opening:
-    """Read a file into a new Deduplicator; returns its opening.
+def restore(dedup: Deduplicator, path: Path) -> Preamble:
+    """Read a file into a new Deduplicator; returns its preamble.
 
     Raises InputError, CorruptBlock, and SchemeMismatch if it was saved under other [fingerprint] settings.
     """
     entries = _records(path)
-    opening = _opening(path, next(entries, None))
-    if opening.scheme != f"{dedup.scheme_id:016x}":
-        raise SchemeMismatch(_other_scheme(path, opening, dedup))
+    preamble = _preamble(path, next(entries, None))
+    if preamble.scheme != f"{dedup.scheme_id:016x}":
+        raise SchemeMismatch(_other_scheme(path, preamble, dedup))
     is_closed = False
     for entry in entries:
         if is_closed:
@@ -108,12 +108,12 @@ def restore(dedup: Deduplicator, path: Path) -> Opening:
     if not is_closed:
         raise _damaged(path, "its end is missing")
     dedup.catch_up()
-    return opening
+    return preamble
 
 
 def _entries(dedup: Deduplicator, expired: int, nameless: int) -> Iterator[tuple[bytes, bytes]]:
-    opening = Opening(VERSION, f"{dedup.scheme_id:016x}", _judging(dedup.settings), expired, nameless)
-    yield msgspec.json.encode(opening), b""
+    preamble = Preamble(VERSION, f"{dedup.scheme_id:016x}", _judging(dedup.settings), expired, nameless)
+    yield msgspec.json.encode(preamble), b""
     yield _PASSAGES, zstandard.ZstdCompressor().compress(dedup.boilerplate.entries.tobytes())
     for delta in dedup.export(_ROWS):
         for part in block.split_delta(delta, _BLOCK_BYTES):
@@ -145,20 +145,20 @@ def _records(path: Path) -> Iterator[Entry]:
         raise InputError(f"cannot load {path}: {error.strerror or error}") from None
 
 
-def _opening(path: Path, first: Entry | None) -> Opening:
+def _preamble(path: Path, first: Entry | None) -> Preamble:
     try:
-        opening = msgspec.json.decode(first.record if first is not None else b"", type=Opening)
+        preamble = msgspec.json.decode(first.record if first is not None else b"", type=Preamble)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptBlock(f"{path} was not written by Deduplicator.save: {error}") from None
-    if opening.version != VERSION:
-        raise CorruptBlock(f"{path} has layout version {opening.version}; this program reads {VERSION}")
-    if foreign := set(opening.settings) - set(JUDGING):
+    if preamble.version != VERSION:
+        raise CorruptBlock(f"{path} has layout version {preamble.version}; this program reads {VERSION}")
+    if foreign := set(preamble.settings) - set(JUDGING):
         raise _damaged(path, f"it has settings that decide nothing: {', '.join(sorted(foreign))}")
-    return opening
+    return preamble
 
 
-def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
-    current, saved = _judging(dedup.settings)["fingerprint"], opening.settings.get("fingerprint", {})
+def _other_scheme(path: Path, preamble: Preamble, dedup: Deduplicator) -> str:
+    current, saved = _judging(dedup.settings)["fingerprint"], preamble.settings.get("fingerprint", {})
     differing = [
         f"[fingerprint] {name} = {saved[name]!r} then, {current[name]!r} now"
         for name in current
@@ -170,7 +170,7 @@ def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
         if ("fingerprint", name) in REMOVED and not _is_constant("fingerprint", name, value)
     ]
     return (
-        f"{path} was saved under other fingerprints (scheme {opening.scheme}, here {dedup.scheme_id:016x}): "
+        f"{path} was saved under other fingerprints (scheme {preamble.scheme}, here {dedup.scheme_id:016x}): "
         f"{'; '.join(differing) or 'another [fingerprint] salt, or another release of the program'}. Load it with the "
         "settings it was saved with (load(path) alone takes all but the salt), or judge the items of the last window "
         "again under the new ones"

@@ -3,6 +3,8 @@
 `call` takes the name of a function of core.h and its arguments. It returns the function's number, or raises if that is
 negative. A call releases the interpreter lock, so other threads run meanwhile. An array passes as its address, so it
 must be contiguous; lengths pass beside it. A `Struct` passes by its address, and keeps the arrays that it points to.
+Structs, records and constants of core.h that Python repeats have the same names; tests/core/test_layout.py compares
+them.
 
 >>> call("core_version") == VERSION
 True
@@ -25,7 +27,7 @@ from stream_dedup.errors import ConfigError, InputError
 LIBRARY = Path(__file__).with_name("_core.so")
 """The build (build.py) compiles it from the C files beside this one."""
 VERSION = 9
-"""Of the functions and structs in core.h; memory.c has the same. Raise both with every change of core.h."""
+"""The version of what core.h declares, which the build compiles in. Raise it when core.h changes."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 FLOAT, BOOL = ctypes.c_float, ctypes.c_bool

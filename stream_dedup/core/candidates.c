@@ -84,7 +84,7 @@ struct search {
     batch *batch;
     map deletions; /* the last deletion of each name */
     int64_t first_deletion; /* of this batch; those before are of earlier ones */
-    int64_t most_words;     /* of an item */
+    int64_t most_hits;     /* of an item */
     /* Of the item at hand: candidates, the keys that they share, and counts by column. */
     candidate *found;
     hit *hits;
@@ -191,8 +191,8 @@ static bool is_row_deleted(const search *search, int64_t row) {
     return is_deleted(search, row_id, row) || is_deleted(search, version_of(row_id, digest_of(known)), row);
 }
 
-static inline int64_t row_of_word(const batch *batch, int64_t word) {
-    return (word >> ROW_SHIFT & UINT32_MAX) + batch->found.first_row;
+static inline int64_t row_of_hit(const batch *batch, int64_t hit) {
+    return (hit >> ROW_SHIFT & UINT32_MAX) + batch->found.first_row;
 }
 
 /* Find the rows of the index that count for an item, after those of the batch, for each key the newest. Returns 0, or
@@ -202,12 +202,12 @@ static int64_t find_in_index(search *search, int64_t item) {
     const subject *subject = &batch->subjects[item];
     int64_t before = NONE, first_kept = batch->rows.first_kept + batch->added;
     bool is_gone = false, is_found = false; /* of the row before */
-    if (subject->first_word < 0 || subject->last_word > batch->found.count) return CORE_BAD_SIZE;
-    if (subject->last_word - subject->first_word > search->most_words) return CORE_BAD_SIZE;
+    if (subject->first_hit < 0 || subject->last_hit > batch->found.count) return CORE_BAD_SIZE;
+    if (subject->last_hit - subject->first_hit > search->most_hits) return CORE_BAD_SIZE;
     /* A second tombstone of an id finds nothing: the first one deleted all rows of the index. */
     if (subject->kind == TOMBSTONE && *number_of(&search->deletions, subject->row_id) != NONE) return 0;
-    for (int64_t w = subject->last_word - 1; w >= subject->first_word; w--) {
-        int64_t row = row_of_word(batch, batch->found.words[w]), column = batch->found.words[w] & COLUMN;
+    for (int64_t k = subject->last_hit - 1; k >= subject->first_hit; k--) {
+        int64_t row = row_of_hit(batch, batch->found.hits[k]), column = batch->found.hits[k] & COLUMN;
         if (row < batch->rows.first || row >= batch->rows.next || column >= batch->keys.columns) return CORE_BAD_SIZE;
         key_counts *counts = &search->counts[column];
         if (row != before) {
@@ -231,7 +231,8 @@ static int64_t find_in_index(search *search, int64_t item) {
 
 /* ---- the choice ---- */
 
-/* Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys. */
+/* Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 8,192 keys, more than
+ * a lookup can have columns. */
 enum { KEY_WEIGHT = 1 << 16, ID_WEIGHT = 1 << 29 };
 /* Items of one id up to which it names an article: several feeds may count 1, 2, 3, and each item of one id takes the
  * place of a candidate. */
@@ -283,8 +284,8 @@ int64_t take_search(arena *scratch, batch *batch, search **taken) {
     if (!search) return CORE_NO_MEMORY;
     int64_t most = 0, items = batch->items.count;
     for (const subject *one = batch->subjects; one < batch->subjects + items; one++)
-        most = max_i64(most, one->last_word - one->first_word);
-    *search = (struct search){.batch = batch, .first_deletion = batch->deletions.count, .most_words = most};
+        most = max_i64(most, one->last_hit - one->first_hit);
+    *search = (struct search){.batch = batch, .first_deletion = batch->deletions.count, .most_hits = most};
     most += batch->keys.columns * min_i64(batch->keys.bucket_limit, items);
     take_map(scratch, batch->deletions.room, &search->deletions);
     search->places = arena_take(scratch, items, sizeof *search->places);

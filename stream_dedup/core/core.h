@@ -9,7 +9,8 @@
  * Rules. A function gets pointers with lengths and keeps nothing: no global state. Scratch memory comes from an `arena`
  * that the caller owns. A function that Python calls is marked CORE_API; it returns a count, or a negative
  * `core_error`. Machines are little-endian. A record that is stored (a row of SIMILARITY, of SUBJECT) has the layout of
- * numpy's aligned dtype of the same name; tests/core/test_layout.py compares them.
+ * numpy's aligned dtype of the same name. A constant that Python needs, too, has the same name there, perhaps after an
+ * underscore. tests/core/test_layout.py compares layouts and constants.
  */
 #ifndef CORE_H
 #define CORE_H
@@ -96,8 +97,8 @@ static inline uint64_t rotated(uint64_t hash) { return hash << 5 | hash >> 59; }
 /* Append a token to the rolling hash of the tokens before it. */
 static inline uint64_t rolled(uint64_t hash, uint64_t token) { return (rotated(hash) ^ token) * FNV_PRIME; }
 
-/* Of two numbers of which one is NaN, these return the first. So a number that may be unknown stands first where the
- * result must then be unknown, too, and second where it must not count. */
+/* max(NaN, x) is NaN, and max(x, NaN) is x; min likewise. Put a number that may be unknown first to keep "unknown",
+ * second to ignore it. */
 static inline float max_f32(float a, float b) { return b > a ? b : a; }
 static inline float min_f32(float a, float b) { return b < a ? b : a; }
 static inline double max_f64(double a, double b) { return b > a ? b : a; }
@@ -168,9 +169,9 @@ enum {
 };
 
 /* Of characters, see characters.py: classes; how one interacts with its neighbours; fields of an entry. */
-enum { SEPARATOR, WORD, CHARACTER, IGNORED };
+enum { SEPARATOR, WORD, CHARACTER, IGNORED, PART };
 enum { INERT, DECOMPOSABLE, MARK, CONTEXT };
-enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 24, NON_JOINER = 0x200C };
+enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 25, NON_JOINER = 0x200C };
 
 /* Classes of characters, and how those beyond ASCII are folded. */
 typedef struct {
@@ -317,9 +318,6 @@ static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t ha
 
 int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_table table, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
-/* The hash of the number that begins with token i, or of a word with digits; *next: the token after it. A number word
- * and its digits have one hash. */
-uint64_t number_at(const token_list *tokens, int64_t i, uint64_t seed, int64_t *next);
 int64_t find_numbers(const token_list *tokens, uint64_t seed, number *out);
 
 /* ---- shingles (shingles.c) ---- */
@@ -454,8 +452,10 @@ typedef struct sequence {
     int64_t count, headline;
 } sequence;
 
-/* Write the codes of at most `most` tokens; return their number. stems: `find_words` of the tokens. */
-int64_t write_codes(const token_list *tokens, const uint32_t *stems, uint64_t seed, int64_t most, uint16_t *out);
+/* Write the codes of the first `count` tokens. stems: `find_words`; numbers: `find_numbers`, where `first` stands for the
+ * first token. */
+void write_codes(const token_list *tokens, const uint32_t *stems, const number *numbers, int64_t number_count,
+                 int64_t first, int64_t count, uint16_t *out);
 /* The sequence in a body: none if it has none, or is damaged. */
 sequence sequence_of(const view *one);
 /* The same item with the packed set that its body ends with. */
@@ -492,6 +492,8 @@ enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
 const uint8_t *states_of(const diff *work);
 /* Whether the new headline has a word or figure that the known item has nowhere. */
 bool has_new_headline(const diff *work);
+/* Whether a part of the new text has new words that only its headline says. */
+bool says_headline(const diff *work, int64_t begin, int64_t end);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 
@@ -587,7 +589,7 @@ typedef struct similarity {
 
 /* ---- novelty (novelty.c) ---- */
 
-/* What n texts consist of: see `Texts` in fingerprint.py. */
+/* What n texts consist of: see `Texts` in kernel.py. */
 typedef struct texts {
     const int64_t *firsts, *lasts;                     /* (n, 2): of its passages, and of its numbers */
     const uint32_t *headline_words, *headline_numbers; /* (n, 24) and (n, 8), ended by 0 */
@@ -601,10 +603,10 @@ typedef struct texts {
 /* Where an item says that it is a correction, or that it is a version of an earlier one: corrections.py. */
 enum { IN_HEADLINE = 1, IN_TEXT = 2, NEW_VERSION = 3 };
 
-/* What is known of new items, and not stored: see `News` in additions.py. */
+/* What is known of new items, and not stored: see `NewItems` in additions.py. */
 typedef struct news {
     int64_t count;
-    const uint8_t *words;   /* (count, 4096); NULL if the family has none */
+    const uint8_t *word_sets; /* (count, 4096); NULL if the family has none */
     const int8_t *corrects; /* (count,) see corrections.py */
     int64_t hamming;        /* of the scheme */
     int64_t asks_novelty;   /* whether novelty is computed; else what follows is not read */
@@ -691,7 +693,7 @@ typedef struct trees {
     int64_t count;           /* a multiple of TREES_AT_ONCE */
 } trees;
 
-/* The settings of a decision, and its trees: `Thresholds` in rule.py says what each field means. */
+/* The settings of a decision, and its trees: `Rule` in rule.py says what each field means. */
 typedef struct thresholds {
     trees novelty, kinship;
     float body, hold_below, same_article;
@@ -711,7 +713,7 @@ bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */
 bool is_repeat(const similarity *pair);
 
-/* What the decision says of a pair alone, see `Judged`; log-odds: NaN where they are not computed. */
+/* What the decision says of a pair alone, see JUDGED in dedup/rule.py; log-odds: NaN where they are not computed. */
 typedef struct judged {
     float logit, kinship;
     bool is_repeat, is_same, is_held;
@@ -749,7 +751,7 @@ static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const i
  * first one after an even number of bytes, else the other one. */
 uint64_t *sort_words(uint64_t *words, uint64_t *other, int64_t count, int first, int end);
 
-/* A pair that a lookup found is one word: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
+/* A hit of a lookup is one number: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
  * held) from ROW_SHIFT on, and below it the column of the item's key. */
 enum { KEY_BITS = 32, ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
 
@@ -780,13 +782,13 @@ typedef struct {
 
 /* index.probe.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
  * times (rows): of the rows from `first` on; hidden (rows): 1 for a row that counts for no item, or NULL; budgets
- * (columns, items): the rows that each key may still give. words: what was found, `count` of `room`. */
+ * (columns, items): the rows that each key may still give. hits: what was found, `count` of `room`. */
 typedef struct {
     const uint32_t *queries;
     const int64_t *windows, *times;
     const uint8_t *hidden;
     int32_t *budgets;
-    int64_t *words;
+    int64_t *hits;
     int64_t items, rows, first, count, room;
 } lookup;
 
@@ -845,7 +847,7 @@ typedef struct subject {
     uint64_t row_id, version;
     int64_t time, stated, elapsed;
     int64_t step, index_time, window[WINDOW_SIZE];
-    int64_t first_word, last_word;
+    int64_t first_hit, last_hit;
     uint32_t seen_at;
     uint8_t kind;
     bool is_preferred;
@@ -889,13 +891,13 @@ typedef struct batch_keys {
 } batch_keys;
 
 /* What the index found for the items, as `index_find` writes it: rows are counted from `first_row`. */
-typedef struct found_words {
-    const int64_t *words;
+typedef struct found_hits {
+    const int64_t *hits;
     int64_t count, first_row;
-} found_words;
+} found_hits;
 
-/* The rows of the index: where they are stored, the first one and the next one. Of each that is added, one more from
- * `first_kept` on is evicted. */
+/* The rows of the index: where they are stored, the first one and the next one. Each added row pushes one more out:
+ * `first_kept` rises by one. */
 typedef struct stored_rows {
     const segment *segments;
     int64_t first, next, first_kept;
@@ -920,7 +922,7 @@ typedef struct batch {
     outcome *outcomes;
     signatures items;
     batch_keys keys;
-    found_words found;
+    found_hits found;
     stored_rows rows;
     arrivals arrivals;
     deletions deletions;

@@ -19,7 +19,7 @@ enum {
     /* Keys of a near bucket whose cache lines are read ahead, before any key of the block is compared. */
     PREFETCHED = 256,
     KEYS_OF_LINE = 64 / sizeof(uint32_t),
-    FIRST_ROOM = 4096, /* words: a batch of 500 items usually finds fewer */
+    FIRST_ROOM = 4096, /* hits: a batch of 500 items usually finds fewer */
 };
 
 /* The number of top key bits in the directory of a table: runs.directory_bits. */
@@ -199,12 +199,12 @@ static inline bool counts_for(const lookup *lookup, int64_t row, int64_t item) {
 }
 
 /* Note that an item's key in this column found a row. */
-static bool add_word(arena *scratch, lookup *lookup, int64_t item, int64_t row, int64_t column) {
+static bool add_hit(arena *scratch, lookup *lookup, int64_t item, int64_t row, int64_t column) {
     if (lookup->count == lookup->room) {
-        lookup->words = arena_grow(scratch, lookup->words, &lookup->room, lookup->count, FIRST_ROOM, sizeof(int64_t));
-        if (!lookup->words) return false;
+        lookup->hits = arena_grow(scratch, lookup->hits, &lookup->room, lookup->count, FIRST_ROOM, sizeof(int64_t));
+        if (!lookup->hits) return false;
     }
-    lookup->words[lookup->count++] = item << ITEM_SHIFT | row << ROW_SHIFT | column;
+    lookup->hits[lookup->count++] = item << ITEM_SHIFT | row << ROW_SHIFT | column;
     return true;
 }
 
@@ -267,7 +267,7 @@ static bool give_rows(arena *scratch, const table *table, uint32_t position, int
     while (*budget > 0) {
         /* Two columns of a row may hold the same key. */
         if (row != before && counts_for(lookup, row, item)) {
-            if (!add_word(scratch, lookup, item, row, column)) return false;
+            if (!add_hit(scratch, lookup, item, row, column)) return false;
             --*budget;
         }
         if (--position == 0 || table->keys[position - 1] != key) break;
@@ -362,7 +362,7 @@ static bool probe_near(arena *scratch, const table *table, lookup *lookup) {
                 sort_words((uint64_t *)rows, (uint64_t *)block.other, alive, 0, 4); /* rows have 32 bits */
             }
             for (int64_t h = alive - given; h < alive; h++)
-                if (!add_word(scratch, lookup, item, rows[h], table->column)) return false;
+                if (!add_hit(scratch, lookup, item, rows[h], table->column)) return false;
             budgets[item] -= (int32_t)given;
         }
     }
@@ -394,7 +394,7 @@ static bool probe_run(arena *scratch, const run *run, const nearness *near, look
 }
 
 /* Find the rows of `run_count` runs, the newest first, that share a key with an item and count for it; return the
- * number of words, which lie in the scratch memory until its next use. */
+ * number of hits, which lie in the scratch memory until its next use. */
 CORE_API int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, const nearness *near,
                             lookup *lookup) {
     arena_reset(scratch);

@@ -34,11 +34,11 @@ typedef struct judge {
 /* ---- the questions ---- */
 
 /* A finding, the candidate that decided, and the log-odds of novelty against it, if they were computed. */
-typedef struct ruling {
+typedef struct answer {
     finding finding;
     int64_t by;
     float logit;
-} ruling;
+} answer;
 
 /* Whether the two texts are one article, by the rule in force. */
 static bool is_one_article(const similarity *pair, const thresholds *rule) {
@@ -51,11 +51,12 @@ static bool is_version(const similarity *pair, const thresholds *rule) {
 }
 
 /* The candidate with the lowest novelty. Where plain similarity decides, the most similar of those that are alike. */
-static ruling least_novel(const similarity *pairs, int64_t count, const thresholds *rule) {
-    ruling least = {NOTHING_NEW, 0, NAN};
+static answer least_novel(const similarity *pairs, int64_t count, const thresholds *rule) {
+    answer least = {NOTHING_NEW, 0, NAN};
     float lowest = INFINITY;
     for (int64_t k = 0; k < count; k++) {
         if (rule->is_plain) {
+            /* "Not at least as high": an unknown similarity counts as the lowest. */
             if (is_alike(&pairs[k], rule) && !(pairs[least.by].body >= pairs[k].body)) least.by = k;
             continue;
         }
@@ -71,8 +72,8 @@ static ruling least_novel(const similarity *pairs, int64_t count, const threshol
 }
 
 /* The candidate that most likely is the same article; else the one with the lowest novelty. */
-static ruling likeliest(const similarity *pairs, int64_t count, const thresholds *rule, ruling least) {
-    if (rule->is_plain) return (ruling){DIFFERENT, least.by, NAN};
+static answer likeliest(const similarity *pairs, int64_t count, const thresholds *rule, answer least) {
+    if (rule->is_plain) return (answer){DIFFERENT, least.by, NAN};
     int64_t best = least.by;
     float highest = -INFINITY;
     for (int64_t k = 0; k < count; k++) {
@@ -83,33 +84,33 @@ static ruling likeliest(const similarity *pairs, int64_t count, const thresholds
         }
     }
     bool is_same = is_same_by(highest, &pairs[best], rule);
-    return (ruling){is_same ? REVISED : DIFFERENT, best, novelty_logit(&pairs[best], rule)};
+    return (answer){is_same ? REVISED : DIFFERENT, best, novelty_logit(&pairs[best], rule)};
 }
 
 /* Judge an item by its similarities to its candidates, the oldest first. Ties go to the oldest, between versions to the
  * newest. */
-static ruling judge_item(const similarity *pairs, int64_t count, const thresholds *rule, bool forwards) {
+static answer judge_item(const similarity *pairs, int64_t count, const thresholds *rule, bool forwards) {
     /* 1. Is it sent again? */
     for (int64_t k = 0; k < count; k++)
-        if (pairs[k].same_id && pairs[k].same_text) return (ruling){SAME_ID, k, NAN};
+        if (pairs[k].same_id && pairs[k].same_text) return (answer){SAME_ID, k, NAN};
 
     int64_t version = NONE, repeated = NONE;
     for (int64_t k = 0; k < count; k++) {
         if (is_version(&pairs[k], rule)) version = k;
         else if (repeated == NONE && is_repeat(&pairs[k])) repeated = k;
     }
-    if (forwards && version != NONE) return (ruling){VERSION, version, NAN};
+    if (forwards && version != NONE) return (answer){VERSION, version, NAN};
 
     /* 2. Has a candidate the same words? */
-    if (repeated != NONE) return (ruling){SAME_TEXT, repeated, NAN};
+    if (repeated != NONE) return (answer){SAME_TEXT, repeated, NAN};
 
     /* 3. Would a reader of a candidate find nothing new? */
-    ruling least = least_novel(pairs, count, rule);
+    answer least = least_novel(pairs, count, rule);
     if (least.finding == NOTHING_NEW) return least;
 
     /* 4. Is it a new version, or the same article? 5. If not, it is another one. */
     if (version == NONE) return likeliest(pairs, count, rule, least);
-    return (ruling){VERSION, version, rule->is_plain ? NAN : novelty_logit(&pairs[version], rule)};
+    return (answer){VERSION, version, rule->is_plain ? NAN : novelty_logit(&pairs[version], rule)};
 }
 
 /* Whether the finding holds the item back. */
@@ -142,8 +143,8 @@ static int64_t arrival_of(const batch *batch, const candidate *one) {
     return batch->arrivals.times[step];
 }
 
-/* Hours between an item and a candidate. If the effective times are more than a window apart, the item's stated time
- * counts; if that is too far, too, the time between the two arrivals. */
+/* Hours between an item and a candidate, by the first of these that is within a window of the candidate's time: the
+ * item's effective time, its stated time; else between the two arrivals. */
 static float hours_apart(const batch *batch, int64_t item, const candidate *one, const uint8_t *known) {
     const subject *subject = &batch->subjects[item];
     int64_t gap = time_between(subject->time, time_of(known)), window = batch->arrivals.window;
@@ -167,12 +168,12 @@ static void compare(judge *judge, int64_t item, const candidate *candidates, int
 }
 
 /* The newest original that a tombstone withdraws. */
-static ruling withdrawn(const batch *batch, int64_t item, const candidate *candidates, int64_t count) {
+static answer withdrawn(const batch *batch, int64_t item, const candidate *candidates, int64_t count) {
     for (int64_t k = count - 1; k >= 0; k--) {
         const uint8_t *known = view_of(batch, &candidates[k]).signature;
-        if (row_id_of(known) == batch->subjects[item].row_id) return (ruling){SAME_ID, k, NAN};
+        if (row_id_of(known) == batch->subjects[item].row_id) return (answer){SAME_ID, k, NAN};
     }
-    return (ruling){NEW, NONE, NAN};
+    return (answer){NEW, NONE, NAN};
 }
 
 /* ---- what an item leaves behind ---- */
@@ -215,25 +216,25 @@ static int64_t judge_next(judge *judge, int64_t item) {
     int64_t count = choose_candidates(judge->search, item, candidates);
     if (count < 0) return count;
     outcome *outcome = &batch->outcomes[item];
-    ruling ruling = {NEW, NONE, NAN};
+    answer answer = {NEW, NONE, NAN};
     if (batch->subjects[item].kind == TOMBSTONE) {
-        ruling = withdrawn(batch, item, candidates, count);
+        answer = withdrawn(batch, item, candidates, count);
     } else if (count) {
         similarity pairs[MAX_CANDIDATES];
         view known[MAX_CANDIDATES];
         compare(judge, item, candidates, count, known, pairs);
-        ruling = judge_item(pairs, count, judge->rule, batch->forwards);
-        bool is_wanted = batch->subjects[item].is_preferred && is_held(batch, ruling.finding);
-        if (is_wanted && !has_come(judge, candidates, pairs, count, ruling.by)) ruling.finding = PREFERRED;
-        outcome->similar = pairs[ruling.by];
-        bool is_update = ruling.finding == VERSION || ruling.finding == REVISED || ruling.finding == PREFERRED;
+        answer = judge_item(pairs, count, judge->rule, batch->forwards);
+        bool is_wanted = batch->subjects[item].is_preferred && is_held(batch, answer.finding);
+        if (is_wanted && !has_come(judge, candidates, pairs, count, answer.by)) answer.finding = PREFERRED;
+        outcome->similar = pairs[answer.by];
+        bool is_update = answer.finding == VERSION || answer.finding == REVISED || answer.finding == PREFERRED;
         if (is_update && judge->news->asks_novelty)
-            describe(judge->room, pairs + ruling.by, judge->news, item - batch->pending, known + ruling.by, &outcome->adds);
+            describe(judge->room, pairs + answer.by, judge->news, item - batch->pending, known + answer.by, &outcome->adds);
     }
-    const candidate *by = ruling.by == NONE ? NULL : &candidates[ruling.by];
+    const candidate *by = answer.by == NONE ? NULL : &candidates[answer.by];
     outcome->candidates = (int32_t)count;
-    outcome->finding = (uint8_t)ruling.finding;
-    outcome->logit = ruling.logit;
+    outcome->finding = (uint8_t)answer.finding;
+    outcome->logit = answer.logit;
     if (by) outcome->row = by->item == NONE ? by->row : -1 - by->item;
     remember(judge, item, by ? view_of(batch, by).signature : NULL);
     return 0;

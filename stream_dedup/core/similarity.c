@@ -247,7 +247,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
     const layout *at = &room->layout;
     fresh_item new = {.news = news, .item = item, .signature = own->signature, .size = body_size_of(own->signature)};
     if (!has_simhash(at)) {
-        new.words = news->words + item * WORD_SET_BYTES;
+        new.words = news->word_sets + item * WORD_SET_BYTES;
         new.headline = headline_of(new.signature, at);
     }
     if (room->is_exact) new.members = members_of(own, room->own_members);

@@ -7,7 +7,7 @@
  * `!(pair->headline >= 1)`. The trees get no NaN: rule.c says for each feature which number stands in its place. In
  * `max_f32` and `min_f32` it matters whether a float that may be NaN stands first. */
 
-/* Never NaN. */
+/* Never NaN. `apart` stands first and `rest` last of the floats: `forget` in similarity.c fills what lies between. */
 FIELD(float, apart)          /* hours between the two */
 FIELD(float, log_size_ratio) /* natural logarithm of the ratio of body sizes, new to known */
 

@@ -29,10 +29,10 @@ class CoreTexts(Struct, name="texts"):
     )
 
 
-class News(Struct, name="news"):
+class NewItems(Struct, name="news"):
     """What is known of n new items and not stored.
 
-    words: (n, 4096) of `Fingerprints`.
+    word_sets: (n, 4096) of `Fingerprints`.
     corrects: (n,) `corrections`.
     hamming: the largest distance of the scheme.
     asks_novelty: novelty is computed, from what follows.
@@ -43,7 +43,7 @@ class News(Struct, name="news"):
 
     _fields_ = (
         ("count", INT64),
-        *((name, POINTER) for name in ("words", "corrects")),
+        *((name, POINTER) for name in ("word_sets", "corrects")),
         *((name, INT64) for name in ("hamming", "asks_novelty")),
         ("texts", CoreTexts),
         ("boilerplate", Table),
@@ -57,15 +57,15 @@ def core_texts(texts: Texts) -> CoreTexts:
     return CoreTexts(**{name: np.ascontiguousarray(part) for name, part in texts._asdict().items()}, **counts)
 
 
-def news_of(
+def new_items_of(
     new: Fingerprints,
     corrects: NDArray[np.int8] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-) -> News:
-    """Return the `News` of new items. The arguments are those of `compare`."""
+) -> NewItems:
+    """Return the `NewItems` of fingerprints. The arguments are those of `compare`."""
     n = len(new.signatures)
     marks = np.zeros(n, np.int8) if corrects is None else corrects
-    news = News(count=n, words=new.words, corrects=marks, hamming=new.hamming)
+    news = NewItems(count=n, word_sets=new.word_sets, corrects=marks, hamming=new.hamming)
     if boilerplate is not None and new.texts is not None:
         table, horizons = boilerplate
         texts, starts = core_texts(new.texts), in_seconds(horizons)

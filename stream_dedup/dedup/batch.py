@@ -26,11 +26,11 @@ T = TypeVar("T")
 EMPTY, ITEM, TOMBSTONE = range(3)
 """Kinds of subjects. EMPTY: an item that has nothing to judge it by, or whose source is ignored."""
 
-FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
-"""Originals to forget.
+DELETED = np.dtype([("before", "<u4"), ("name", "<u8")])
+"""Originals to forget, as a block of the changelog stores them.
 
 before: how many additions of the delta come before.
-row_id: the hash of their id, or the name of one version of it (`candidates.versions_of`)."""
+name: the hash of their id, or the name of one version of it (`candidates.versions_of`)."""
 ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
 """The arrival of an added row.
 
@@ -118,9 +118,9 @@ class Delta:
     signatures: (n,) of the scheme's `signature_dtype`.
     keys: (n, T) uint32.
     ids: n strings.
-    forgotten: (m,) FORGOTTEN.
+    forgotten: (m,) DELETED.
     watermark, elapsed: after the batch, ms.
-    bodies: n packed bodies for exact comparison, else empty.
+    bodies: n, see `Scheme.has_bodies`, else empty.
     passages: uint32, hashes of the passages of the added originals; empty if unknown.
     passage_counts: (n,) uint8, passages per row; empty if unknown.
     arrivals: (n,) ARRIVAL; may be empty.

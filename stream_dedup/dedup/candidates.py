@@ -58,9 +58,9 @@ def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
     return links
 
 
-def bounds_of(words: NDArray[np.int64], items: int) -> NDArray[np.int64]:
-    """Return where the words of each item begin in `index.hybrid.Found.words`, (items + 1,)."""
-    return np.searchsorted(words, np.arange(items + 1) << ITEM_SHIFT)
+def bounds_of(hits: NDArray[np.int64], items: int) -> NDArray[np.int64]:
+    """Return where the hits of each item begin in `index.hybrid.Found.hits`, (items + 1,)."""
+    return np.searchsorted(hits, np.arange(items + 1) << ITEM_SHIFT)
 
 
 def named_rows(deletions: NDArray[np.void], index: HybridIndex, rows: RowStore) -> Iterator[NDArray[np.int64]]:

@@ -9,10 +9,10 @@ an item may be compared with.
 - A partition is **steady** while seven of the nine times lie within a window of the level. A time further than a window
   from the level of a steady partition is *alone*: it is doubted, and the level counts instead. Where dates vary widely
   anyway (mixed archives of several years), no date is doubted.
-- **Watermark**: the highest level that half of the recent items have reached, counting steady partitions. It never goes
-  back. Flink and Beam take the minimum over partitions, so one lagging partition holds everything in memory; Kafka
-  Streams takes the maximum, so one partition ahead drags the rest along. The weighted median does neither, and needs
-  no time-out for idle partitions, since they have no weight.
+- **Watermark**: the weighted median of the levels of steady partitions; a partition weighs as much as it has recent
+  items. It never goes back. Flink and Beam take the minimum over partitions, so one lagging partition holds everything
+  in memory; Kafka Streams takes the maximum, so one partition ahead drags the rest along. The weighted median does
+  neither, and needs no time-out for idle partitions, since they have no weight.
 - **Elapsed** event time: how far the watermark has advanced, where a leap counts as at most a quarter of a window.
 """
 
@@ -45,7 +45,7 @@ times: its last stated times, the oldest first."""
 class Odd(IntEnum):
     """What is unusual about an item's stated time. All but LATE are doubted: the level of the partition replaces them.
 
-    `odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
+    `count_odd_times` of worker/judge.py counts and logs them, and adds a kind of its own.
     """
 
     NOTHING = 0
@@ -134,17 +134,3 @@ def newest_clocks(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     """Return the last of the states of each partition, by partition."""
     newest_first = np.concatenate(parts)[::-1]
     return newest_first[np.unique(newest_first["partition"], return_index=True)[1]]
-
-
-def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
-    """Replace missing times (negative) in place by the highest time before them; return the highest time of all.
-
-    `before`: the highest time of earlier items. For a corpus that is compared as a whole, without a window.
-
-    >>> times = np.array([5, -1, 3, -1])
-    >>> fill_missing_times(times, START), times.tolist()
-    (5, [5, 5, 3, 5])
-    """
-    highest = np.maximum.accumulate(np.append(before, np.where(times < 0, START, times)))[1:]
-    times[times < 0] = np.maximum(highest[times < 0], 0)
-    return int(highest[-1]) if len(times) else before

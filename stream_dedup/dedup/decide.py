@@ -19,7 +19,6 @@ yet final. So nothing that may be lost is ever in the index, and nothing has to 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,13 +26,13 @@ from numpy.typing import NDArray
 
 from stream_dedup import core
 from stream_dedup.core import BOOL, INT64, POINTER, fields
-from stream_dedup.dedup.additions import MOST_NEW, news_of
+from stream_dedup.dedup.additions import MOST_NEW, new_items_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, named_rows, versions_of
 from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.rule import Thresholds
+from stream_dedup.dedup.rule import Rule
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
 from stream_dedup.dedup.source_rules import PREFER
 from stream_dedup.dedup.window import Arrivals, CoreArrivals, Scope, scope_of, sightings
@@ -48,9 +47,13 @@ no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
-        *(*fields("<u8", "row_id version"), *fields("<i8", "time stated elapsed step index_time")),
-        *(("window", "<i8", (5,)), *fields("<i8", "first_word last_word")),
-        *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
+        *fields("<u8", "row_id version"),
+        *fields("<i8", "time stated elapsed step index_time"),
+        ("window", "<i8", (5,)),
+        *fields("<i8", "first_hit last_hit"),
+        ("seen_at", "<u4"),
+        ("kind", "u1"),
+        ("is_preferred", "?"),
     ],
 )
 """An item to judge, or a pending item, of which only row_id, version, step and index_time are known.
@@ -60,16 +63,20 @@ version: see `candidates.versions_of`.
 time, stated: effective and stated time, see `BatchTimes`, ms.
 elapsed: event time at the arrival, ms.
 step, index_time, window: see `Scope`.
-first_word, last_word: what a lookup found, see `index.hybrid.Found.words`.
+first_hit, last_hit: the hits of its lookup, see `index.hybrid.Found`.
 seen_at: when its passages count as seen, s.
 kind: EMPTY, ITEM or TOMBSTONE.
 is_preferred: a rule for sources prefers it."""
 OUTCOME = core.record(
     "outcome",
     [
-        *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("adds", MOST_NEW)),
-        *(("logit", "<f4"), ("candidates", "<i4")),
-        *(("finding", "u1"), ("is_added", "?"), ("is_counted", "?")),
+        *fields("<i8", "row row_number"),
+        ("similar", SIMILARITY),
+        ("adds", MOST_NEW),
+        ("logit", "<f4"),
+        ("candidates", "<i4"),
+        ("finding", "u1"),
+        *fields("?", "is_added is_counted"),
     ],
 )
 """What became of an item.
@@ -96,10 +103,10 @@ class _Keys(core.Struct, name="batch_keys"):
     _fields_ = (*fields(POINTER, "values links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit"))
 
 
-class _FoundWords(core.Struct, name="found_words"):
+class _FoundHits(core.Struct, name="found_hits"):
     """What the index found: `index.hybrid.Found`."""
 
-    _fields_ = (("words", POINTER), *fields(INT64, "count first_row"))
+    _fields_ = (("hits", POINTER), *fields(INT64, "count first_row"))
 
 
 class _StoredRows(core.Struct, name="stored_rows"):
@@ -118,26 +125,18 @@ class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
-        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("keys", _Keys), ("found", _FoundWords)),
-        *(("rows", _StoredRows), ("arrivals", CoreArrivals), ("deletions", _Deletions)),
-        *(("preferred", POINTER), *fields(INT64, "preferred_count pending added")),
+        *fields(POINTER, "subjects outcomes"),
+        ("items", Signatures),
+        ("keys", _Keys),
+        ("found", _FoundHits),
+        ("rows", _StoredRows),
+        ("arrivals", CoreArrivals),
+        ("deletions", _Deletions),
+        ("preferred", POINTER),
+        *fields(INT64, "preferred_count pending added"),
         ("state", POINTER),
         *fields(BOOL, "forwards drops"),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a Deduplicator remembers.
-
-    earlier: the deltas of batches that are judged, but not yet final, the oldest first.
-    """
-
-    index: HybridIndex
-    rows: RowStore
-    boilerplate: Boilerplate
-    arrivals: Arrivals
-    earlier: Sequence[Delta]
 
 
 class Decided(NamedTuple):
@@ -160,14 +159,19 @@ class Decided(NamedTuple):
 def decide(
     prepared: Prepared,
     times: BatchTimes,
-    memory: Memory,
+    index: HybridIndex,
+    rows: RowStore,
+    boilerplate: Boilerplate,
+    arrivals: Arrivals,
+    earlier: Sequence[Delta],
     max_originals: int,
     settings: Settings,
-    rule: Thresholds,
+    rule: Rule,
     preferred: NDArray[np.uint64],
 ) -> Decided:
-    """Judge a batch; the memory is as before when this returns.
+    """Judge a batch; what is remembered is as before when this returns.
 
+    earlier: the deltas of batches that are judged, but not yet final, the oldest first.
     max_originals: how many the index holds.
     rule: that of the settings.
     preferred: see `SourceRules.preferred`.
@@ -175,7 +179,6 @@ def decide(
     O(candidates), and a lookup for each item some of whose candidates this batch deletes. Each deleted row of the index
     is looked up once a batch; a step of the core follows for each deletion, and for each version of an id.
     """
-    index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
     prints, pending = prepared.prints, sum(map(len, earlier))
     signatures = np.empty(pending + len(prints.signatures), prints.signatures.dtype)
     parts = [delta.signatures for delta in earlier]
@@ -183,11 +186,11 @@ def decide(
     signatures["time"][pending:] = times.times
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     scope = scope_of(times, arrivals)
-    subjects = _subjects(prepared, times, scope, signatures, memory)
+    subjects = _subjects(prepared, times, scope, signatures, arrivals, earlier)
     # One lookup for all items. Which items of the batch will be remembered shows as they are judged.
     found, links = index.find(keys[pending:], scope.windows), links_of(keys, index.nearness)
-    bounds, words = bounds_of(found.words, len(prepared.subjects)), found.words
-    subjects["first_word"][pending:], subjects["last_word"][pending:] = bounds[:-1], bounds[1:]
+    bounds, hits = bounds_of(found.hits, len(prepared.subjects)), found.hits
+    subjects["first_hit"][pending:], subjects["last_hit"][pending:] = bounds[:-1], bounds[1:]
     is_compared = (bounds[1:] > bounds[:-1]) | (links[pending:] >= 0).any(axis=1)
     outcomes, deletions = np.zeros(len(subjects), OUTCOME), _deletions(earlier, len(subjects))
     outcomes["row_number"][:pending], outcomes["is_added"][:pending] = rows.next_row + np.arange(pending), True
@@ -206,7 +209,7 @@ def decide(
             max_hamming=near.max_hamming,
             bucket_limit=index.bucket_limit,
         ),
-        found=_FoundWords(words=words, count=len(words), first_row=found.first),
+        found=_FoundHits(hits=hits, count=len(hits), first_row=found.first),
         rows=_StoredRows(
             segments=rows.segments(), first=rows.first_row, next=rows.next_row, first_kept=rows.next_row - max_originals
         ),
@@ -219,15 +222,17 @@ def decide(
         forwards=settings.policy.updates == "forward",
         drops=settings.policy.updates == "drop",
     )
-    news = news_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
+    news = new_items_of(prints, _marked(prepared, is_compared), (boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), pending
     hidden, noted = np.zeros(0, np.uint8), 0
     try:
         for delta in earlier:
-            count_passages(memory.boilerplate, delta, arrivals.window, log)
+            count_passages(boilerplate, delta, arrivals.window, log)
         while (item := core.call("judge_items", core.arena("judge"), batch, news, rule, log, item)) < len(subjects):
-            # Of what the index gave for this item, this batch has deleted something. Without that, no key gives more.
+            # The core stops at an item if this batch has deleted so many of the rows that the index gave for it that
+            # older ones may count. Ask again without the deleted rows, put the answer in the place of the former one,
+            # which was at least as long, and let the core go on; its state is in this arena.
             if not noted:
                 hidden = np.zeros(rows.next_row - found.first, np.uint8)
             latest = deletions[noted : batch.deletions.count].copy()
@@ -235,12 +240,12 @@ def decide(
             for gone in named_rows(latest, index, rows):
                 hidden[gone - found.first] = 1
             noted, j = batch.deletions.count, item - pending
-            visible = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).words
-            first = int(subjects["first_word"][item])
-            last = subjects["last_word"][item] = first + len(visible)
-            words[first:last] = visible
+            visible = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).hits
+            first = int(subjects["first_hit"][item])
+            last = subjects["last_hit"][item] = first + len(visible)
+            hits[first:last] = visible
     finally:
-        memory.boilerplate.undo(log)
+        boilerplate.undo(log)
     deletions["before"] -= pending
     judged, new_deletions = outcomes[pending:], deletions[deleted : batch.deletions.count]
     originals = _originals(judged, signatures, rows)
@@ -248,10 +253,14 @@ def decide(
 
 
 def _subjects(
-    prepared: Prepared, times: BatchTimes, scope: Scope, signatures: NDArray[np.void], memory: Memory
+    prepared: Prepared,
+    times: BatchTimes,
+    scope: Scope,
+    signatures: NDArray[np.void],
+    arrivals: Arrivals,
+    earlier: Sequence[Delta],
 ) -> NDArray[np.void]:
     """Return the SUBJECT records, (m,), but for what the index finds; the items of earlier batches come first."""
-    arrivals, earlier = memory.arrivals, memory.earlier
     subjects = np.zeros(len(signatures), SUBJECT)
     subjects["row_id"], subjects["version"] = signatures["row_id"], versions_of(signatures)
     doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]
@@ -271,7 +280,7 @@ def _deletions(earlier: Sequence[Delta], items: int) -> NDArray[np.void]:
     start = added = 0
     for delta in earlier:
         part = deletions[start : start + len(delta.forgotten)]
-        part["before"], part["name"] = delta.forgotten["before"] + np.int64(added), delta.forgotten["row_id"]
+        part["before"], part["name"] = delta.forgotten["before"] + np.int64(added), delta.forgotten["name"]
         start, added = start + len(part), added + len(delta)
     return deletions
 

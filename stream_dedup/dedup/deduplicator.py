@@ -1,5 +1,7 @@
 """The core of the package: a `Deduplicator` remembers the originals; its calls judge, apply, confirm and restore.
 
+script.py adds to it what a program of your own needs; that one is `stream_dedup.Deduplicator`.
+
 `judge(items)` returns a `Batch`: the verdicts, and a `Delta` with the changes to the index. It changes nothing.
 `apply(batch)` updates the index, in one of two ways:
 
@@ -31,14 +33,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare, stories_of
-from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
+from stream_dedup.dedup.batch import ARRIVAL, DELETED, Batch, Delta, Prepared, prepare, stories_of
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import named_rows
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DELETION, Decided, Memory, count_passages, decide
+from stream_dedup.dedup.decide import DELETION, Decided, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
-from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.rule import rule_of
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.stored import check_delta
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
@@ -83,7 +84,7 @@ class Deduplicator:
         self._fingerprint = Fingerprinter(self.scheme)
         self._source_rules = SourceRules(self.settings.sources)
         self._preferred = self._source_rules.preferred(self.scheme)
-        self._rule = thresholds(self.settings.decision, has_words=self.scheme.layout is None)
+        self._rule = rule_of(self.settings.decision, has_words=self.scheme.has_bodies)
         self._lock = threading.RLock()
         # What is remembered; public for metrics and saved states.
         self.index = HybridIndex(
@@ -193,8 +194,8 @@ class Deduplicator:
             signatures = ready.prints.signatures
             partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
             times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
-            memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
-            decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule, self._preferred)
+            remembered = self.index, self.rows, self.boilerplate, self._arrivals, self._pending
+            decided = decide(ready, times, *remembered, self.max_originals, self.settings, self._rule, self._preferred)
             pending = (name for delta in self._pending for name in delta.names())
             of_subjects = verdicts_of(ready, decided, pending, self.rows.name, self.settings.policy)
             remaining = iter(of_subjects)
@@ -274,7 +275,7 @@ class Deduplicator:
         self._require_none_pending("export")
         self.catch_up()
         first, keys, times = self.index.export()
-        nothing = np.zeros(0, FORGOTTEN_ORIGINAL)
+        nothing = np.zeros(0, DELETED)
         for start in range(0, len(keys), rows):
             chunk = slice(start, start + rows)
             chunk_rows = first + np.arange(start, min(start + rows, len(keys)))
@@ -352,6 +353,8 @@ def _delta_of(
     """Collect the changes of a batch to the index. verdicts: those of its subjects; clocks: as they were before it."""
     added, prints = np.flatnonzero(decided.outcomes["is_added"]), ready.prints
     names = [(verdict.id, verdict.story) for j in added.tolist() if (verdict := verdicts[j])]
+    if len(names) < len(added):
+        raise ValueError("an item without a verdict is to be remembered")
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]
@@ -365,18 +368,18 @@ def _delta_of(
     if len(times.times):
         watermark, elapsed = int(times.watermarks[-1]), int(times.elapsed[-1])
     return Delta(
-        decided.signatures.take(added),
-        prints.keys.take(added, axis=0),
-        [name for name, _ in names],
-        decided.deletions.astype(FORGOTTEN_ORIGINAL),
-        watermark,
-        [prints.bodies[j] for j in added.tolist()] if prints.bodies else [],
-        hashes,
-        counts.astype(np.uint8),
-        arrivals,
-        times.clocks,
-        elapsed,
-        stories_of(names),
+        signatures=decided.signatures.take(added),
+        keys=prints.keys.take(added, axis=0),
+        ids=[name for name, _ in names],
+        forgotten=decided.deletions.astype(DELETED),
+        watermark=watermark,
+        bodies=[prints.bodies[j] for j in added.tolist()] if prints.bodies else [],
+        passages=hashes,
+        passage_counts=counts.astype(np.uint8),
+        arrivals=arrivals,
+        clocks=times.clocks,
+        elapsed=elapsed,
+        stories=stories_of(names),
     )
 
 

@@ -2,7 +2,7 @@
 id are worded here: verdict.py has the wording of all others.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -71,12 +71,13 @@ def verdicts_of(
 ) -> list[Verdict | None]:
     """Return a verdict per subject (None for an empty one). O(items).
 
-    pending: the names of the pending items; name_of: returns the name of a row of the index.
+    pending: the names of the pending items, followed by those of the batch, so that row -1-i of an `OUTCOME` is
+    names[i]; name_of: returns the name of a row of the index.
     """
     items = ready.subjects
     names, rulings = [*pending], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
     unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # it takes 100 ns to look up a member of an enum
-    parts = _verdict_parts(decided) if len(decided.originals) else iter(())
+    parts = _verdict_parts(decided) if len(decided.originals) else {}
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
     rows = zip(items, ready.kinds.tolist(), ready.rules, findings, strict=True)
@@ -90,7 +91,7 @@ def verdicts_of(
         if finding == NEW:
             verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True, story=story))
             continue
-        row, time, partition, offset, stage, evidence = next(parts)
+        row, time, partition, offset, stage, evidence = parts[j]
         ruling = rulings[finding]
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
@@ -111,8 +112,8 @@ def verdicts_of(
     return verdicts
 
 
-def _verdict_parts(decided: Decided) -> Iterator[Any]:
-    """Yield for each item that a candidate decided its row, time, partition and offset, the stage and the evidence.
+def _verdict_parts(decided: Decided) -> dict[int, tuple[Any, ...]]:
+    """Return by item that a candidate decided its row, time, partition and offset, the stage and the evidence.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """
@@ -138,7 +139,8 @@ def _verdict_parts(decided: Decided) -> Iterator[Any]:
         (None if count is None else round(count) for count in _or_none(pairs["new_numbers"])),
     )
     places = (originals[name].tolist() for name in ("time", "partition", "offset"))
-    return zip(outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
+    parts = zip(outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
+    return dict(zip(np.flatnonzero(has_decided).tolist(), parts, strict=True))
 
 
 def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:

@@ -68,7 +68,7 @@ _FEATURES = {"novelty": [*NOVELTY], "kinship": [*KINSHIP], "fixed": [*FIXED]}  #
 TABLE, KINSHIP_TABLE = Path(__file__).with_name("novelty.json"), Path(__file__).with_name("kinship.json")
 
 
-class Thresholds(Struct, name="thresholds"):
+class Rule(Struct, name="thresholds"):
     """What the core takes of a decision.
 
     novelty, kinship: the trees.
@@ -85,9 +85,9 @@ class Thresholds(Struct, name="thresholds"):
     )
 
 
-def thresholds(decision: DecisionSettings, *, has_words: bool) -> Thresholds:
-    """Return the `Thresholds` of settings. has_words: fingerprints have the words that novelty needs, as MinHash."""
-    return Thresholds(
+def rule_of(decision: DecisionSettings, *, has_words: bool) -> Rule:
+    """Return the `Rule` of settings. has_words: fingerprints have the words that novelty needs, as MinHash."""
+    return Rule(
         novelty=core_trees(novelty_trees(), len(NOVELTY)),
         kinship=core_trees(kinship_trees(), len(KINSHIP)),
         body=1.0 if decision.jaccard is None else decision.jaccard,
@@ -147,7 +147,7 @@ is_same: the same article.
 is_held: the new item is held back."""
 
 
-def judge_pairs(pairs: NDArray[np.void], rule: Thresholds) -> "np.recarray[Any, Any]":
+def judge_pairs(pairs: NDArray[np.void], rule: Rule) -> "np.recarray[Any, Any]":
     """Judge pairs, (n,) SIMILARITY, as the stream judges an item with this one candidate: (n,) JUDGED."""
     judged = np.empty(len(pairs), JUDGED).view(np.recarray)
     call("judge_pairs", np.ascontiguousarray(pairs), len(pairs), rule, judged)

@@ -1,9 +1,9 @@
 """Compute the similarities of candidate pairs from their fingerprints.
 
-A pair is a new item and a known one (a candidate), of which only the signature is left. A shared key only makes a
-candidate; the decision rests on these numbers. The core measures (core/similarity.c): for the loop of decide.py one new
-item with its candidates, for `compare` a list of pairs. The same record says what the new item has and the known one
-lacks; core/novelty.c counts it.
+A pair is a new item and a known one (a candidate), of which the signature is left and, for a time, the codes of its
+words (`[index] texts`). A shared key only makes a candidate; the decision rests on these numbers. The core measures
+(core/similarity.c): for the loop of decide.py one new item with its candidates, for `compare` a list of pairs. The same
+record says what the new item has and the known one lacks; core/novelty.c counts it.
 
 By default, Jaccard and containment are estimated from sketches. With `fingerprint.verify = "exact"` the shingle sets of
 the bodies are compared exactly. If the body is a SimHash, its Hamming distance replaces them.
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import INT64, POINTER, Struct, arena, call, declared, record
-from stream_dedup.dedup.additions import news_of
+from stream_dedup.dedup.additions import new_items_of
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.kernel import SignatureLayout, layout_of
@@ -30,7 +30,7 @@ SIMILARITY = record("similarity", [(name, _TYPES[kind]) for kind, name in declar
 
 
 class Signatures(Struct, name="signatures"):
-    """Stored signatures; for exact comparison also the packed bodies, joined, and where each begins."""
+    """Stored signatures; also the bodies (`Scheme.has_bodies`), joined, and where each begins."""
 
     _fields_ = (
         *((name, POINTER) for name in ("rows", "bodies", "bounds")),
@@ -40,7 +40,7 @@ class Signatures(Struct, name="signatures"):
 
 
 def signatures_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> Signatures:
-    """Pass (n,) signatures to the core. bodies: the packed bodies, for exact comparison."""
+    """Pass (n,) signatures to the core, with their bodies, if the scheme has them."""
     packed, bounds = join(bodies) if bodies else (None, None)
     return Signatures(
         rows=np.ascontiguousarray(signatures),
@@ -63,16 +63,16 @@ def compare(
 ) -> NDArray[np.void]:
     """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p: (pairs,) SIMILARITY.
 
-    bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`.
+    bodies: those of `known`, if the scheme has them; None: `known` are the signatures of `new`.
     boilerplate: the table of recurring passages, and (n,) the begin of each new item's window, ms; None: without
     novelty.
     corrects: (n,) `corrections`; None: no item is one.
 
-    O(pairs · (bytes of a signature, or of two packed bodies, + words of the article)); fastest if the pairs are ordered
+    O(pairs · (bytes of a signature and of two bodies + words of the article)); fastest if the pairs are ordered
     by new item.
     """
     news_at, known_at = (np.ascontiguousarray(places, np.int64) for places in (new_of_pair, known_of_pair))
-    pairs, news = np.empty(len(news_at), SIMILARITY), news_of(new, corrects, boilerplate)
+    pairs, news = np.empty(len(news_at), SIMILARITY), new_items_of(new, corrects, boilerplate)
     left = signatures_of(new.signatures, new.bodies)
     right = signatures_of(known, new.bodies and (new.bodies if bodies is None else bodies))
     call("measure_pairs", arena(), pairs, news, left, right, news_at, known_at, len(pairs))

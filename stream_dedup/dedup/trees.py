@@ -1,8 +1,8 @@
 """Boosted regression trees as a table: their sum for a pair, and what each feature adds to it.
 
-A tree compares one feature with a threshold, `DEPTH` times in a row, and ends at a leaf; the log-odds are the sum of
-the leaves. A full binary tree needs no pointers: the children of node k are 2k+1 and 2k+2 (Williams 1964). The table is
-a file of numbers, read once; nothing in it is code.
+A tree compares one feature with a threshold, `TREE_DEPTH` times in a row, and ends at a leaf; the log-odds are the sum
+of the leaves. A full binary tree needs no pointers: the children of node k are 2k+1 and 2k+2 (Williams 1964). The table
+is a file of numbers, read once; nothing in it is code.
 
 What a feature adds is exact: at each node the expectation moves from that of the node to that of the child, and the
 feature of the node gets the difference (Saabas 2014). The differences and the expectation of all roots sum to the
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from stream_dedup.core import INT64, POINTER, Struct
 
-DEPTH = 4
+TREE_DEPTH = 4
 """Comparisons of a tree. With three, the same number of trees repeats .02 more at the same missed."""
 
-_AT_ONCE = 6  # trees that the core walks together
+_TREES_AT_ONCE = 6  # trees that the core walks together
 
 
 class Trees(NamedTuple):
@@ -67,11 +67,11 @@ class CoreTrees(Struct, name="trees"):
 
 def core_trees(trees: Trees, features: int) -> CoreTrees:
     """Pass trees of this many features to the core. Raises ValueError if a tree has another feature or depth."""
-    nodes = (len(trees.values), 2**DEPTH - 1)
+    nodes = (len(trees.values), 2**TREE_DEPTH - 1)
     if trees.features.max(initial=0) >= features or {trees.features.shape, trees.thresholds.shape} != {nodes}:
-        raise ValueError(f"trees of depth {DEPTH} for {features} features are needed: fit them again")
-    added = -len(trees.values) % _AT_ONCE  # trees that add 0
-    parts: tuple[NDArray[Any], ...] = trees.features, trees.thresholds, trees.values[:, 2**DEPTH - 1 :]
+        raise ValueError(f"trees of depth {TREE_DEPTH} for {features} features are needed: fit them again")
+    added = -len(trees.values) % _TREES_AT_ONCE  # trees that add 0
+    parts: tuple[NDArray[Any], ...] = trees.features, trees.thresholds, trees.values[:, 2**TREE_DEPTH - 1 :]
     features_, thresholds, leaves = (np.pad(part, ((0, added), (0, 0))) for part in parts)
     return CoreTrees(features=features_, thresholds=thresholds, leaves=leaves, count=len(trees.values) + added)
 

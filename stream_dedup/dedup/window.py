@@ -10,12 +10,12 @@ Each end has its own clock, and each later one must hold all that the earlier on
 - **Memory** goes by the watermark, since it serves all later items. It frees an original when the watermark is more
   than W past its time and more than W of event time has elapsed since it arrived. So an original that comes late is
   remembered as long as any other, and a watermark that leaps to another year does not free the last window at once. A
-  lookup never sees a row that memory may have freed, whether it has or not.
+  lookup ignores rows that may be freed already, so no verdict depends on when they are.
 - **Sequences**, by which an item is compared word by word, go by arrivals: an item sees those of originals that arrived
   at most `index.texts` ago, rounded up to a step. Older ones are compared by their filters. Memory frees sequences by
   the same clock, so that no verdict depends on when it does.
 - The **changelog** goes by the broker's clock, which counts from the writing of a block. It outlasts W by the longest
-  time that a record waits in the input, and by a day for clocks that differ.
+  time that a record waits in the input, and by a day for clocks that differ (`changelog_retention_ms`).
 
 Arrivals are counted in steps of W/64, rounded down. What arrived at most W ago is at most 65 steps old.
 
@@ -40,9 +40,8 @@ from stream_dedup.index.times import ANY_TIME, FORGOTTEN, HIGH, LOW, NO_ROW, OLD
 
 _STEPS_PER_WINDOW = 64
 # Steps for which an arrival is recent: one more, because both ends are rounded down and a window need not be a multiple
-# of the step. The same in core.h.
+# of the step.
 _RECENT_STEPS = _STEPS_PER_WINDOW + 1
-_CHANGELOG_MARGIN_MS = 24 * 3_600_000
 
 
 class CoreArrivals(Struct, name="arrivals"):
@@ -172,16 +171,3 @@ def first_held(watermark: int, elapsed: int, arrivals: Arrivals) -> tuple[int, i
 def may_be_held(newest: float, then: int, watermark: int, elapsed: int, arrivals: Arrivals) -> bool:
     """Return whether memory may hold a row that arrived by `then` (elapsed event time), with a time up to `newest`."""
     return newest >= watermark - arrivals.window or then // arrivals.step >= elapsed // arrivals.step - _RECENT_STEPS
-
-
-# -- the changelog ----------------------------------------------------------------------------------------------------
-
-
-def blocks_needed_ms(window: int, longest_wait: int) -> int:
-    """Return how long, ms, the changelog must retain a block. longest_wait: R, that of a record in the input.
-
-    After a stop or in a backlog, the oldest record still to be read is from now - R. It is compared with items from
-    now - R - W on, whose blocks may have been written as early as that. A margin covers clocks that are ahead, and late
-    input.
-    """
-    return window + longest_wait + _CHANGELOG_MARGIN_MS

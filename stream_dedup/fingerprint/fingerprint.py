@@ -47,20 +47,20 @@ WORD_SET_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Fingerprints of n items. The comparison of new items uses words and texts; they are not stored.
+    """Fingerprints of n items. The comparison of new items uses word sets and texts; they are not stored.
 
     signatures: (n,) of the scheme's signature_dtype.
     keys: (n, columns) uint32, 0 = no key.
-    words: (n, 4096) uint8, bit sets of the texts' words.
+    word_sets: (n, 4096) uint8, bit sets of the texts' words.
     hamming: the largest Hamming distance of two similar bodies.
-    bodies: n packed bodies (packed_sets.py), or none in a family without them.
+    bodies: n, see `Scheme.has_bodies`, else empty.
     texts: their parts; None in a family without novelty.
     hints: (n,) which texts may say that they correct an earlier item.
     """
 
     signatures: NDArray[np.void]
     keys: NDArray[np.uint32]
-    words: NDArray[np.uint8]
+    word_sets: NDArray[np.uint8]
     hamming: int
     bodies: list[bytes] = dataclasses.field(default_factory=list)
     texts: Texts | None = None
@@ -123,14 +123,14 @@ class Fingerprinter:
         for name in ("time", "partition", "offset"):
             signatures[name] = [getattr(item, name) for item in items]
         keys = np.zeros((len(items), scheme.key_columns), np.uint32)
-        words = np.empty((len(items), 0 if layout else WORD_SET_BYTES), np.uint8)
+        word_sets = np.empty((len(items), 0 if layout else WORD_SET_BYTES), np.uint8)
         texts, bodies, hints = None, list[bytes](), None
         if scheme.is_given:
             _take_given(items, signatures)
         else:
             views = _views_of(items, scheme)
             tries = [self._tables_for(views), self._of_folded]
-            rows = signatures, keys, words
+            rows = signatures, keys, word_sets
             texts, bodies, hints = fingerprint_batch(views, tries, self._recipe, rows, scheme.is_exact)
         if layout:
             keys[:, columns["body"]] = np.where(
@@ -140,7 +140,7 @@ class Fingerprinter:
             keys[:, columns["text"].start] = key_of(signatures["digest"])
         keys[:, -1] = key_of(signatures["row_id"])
         texts = None if layout else texts
-        return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, texts, hints)
+        return Fingerprints(signatures, keys, word_sets, scheme.settings.hamming, bodies, texts, hints)
 
     def exact(self, item: Item) -> "ExactViews":
         """Return the whole sets that the sketches represent, for an exact comparison. O(bytes)."""

@@ -15,7 +15,7 @@ from stream_dedup.fingerprint.kernel import Tables, tokens_of
 WORDS, HINTS = (Path(__file__).with_name(name) for name in ("words.txt", "hints.txt"))
 NO_TRAIT, HINT, NEGATION, NUMBER_WORD, FIGURE = range(5)
 """Traits of tokens, as core.h numbers them."""
-_BITS, _START_BITS = 16, 12  # LEXICON_BITS and START_BITS of core.h
+_LEXICON_BITS, _START_BITS = 16, 12
 _NEWLINE, _SPACE = b"\n "
 
 
@@ -39,8 +39,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     trait[hashes[heads] == hashes[0]], trait[-1] = NEGATION, HINT
     known, first = np.unique(hashes[is_whole], return_index=True)
     line = line[is_whole][first]
-    bits = np.zeros(2**_BITS, np.bool_)
-    upper, below = known >> np.uint64(64 - _BITS), known >> np.uint64(58 - _BITS)
+    bits = np.zeros(2**_LEXICON_BITS, np.bool_)
+    upper, below = known >> np.uint64(64 - _LEXICON_BITS), known >> np.uint64(58 - _LEXICON_BITS)
     bits[upper] = bits[upper & ~np.uint64(63) | below & np.uint64(63)] = True
     return {
         "known": known,

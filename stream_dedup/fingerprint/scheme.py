@@ -83,12 +83,14 @@ class Scheme:
 
     @property
     def is_exact(self) -> bool:
-        """Whether bodies end with the set of all shingles, to compute their similarity exactly."""
+        """Whether a body has the set of all shingles, too, to compute the similarity exactly."""
         return self.settings.verify == "exact"
 
     @property
     def has_bodies(self) -> bool:
-        """Whether a body, of its words in order and perhaps its set, is stored beside each signature."""
+        """Whether a *body* is stored beside each signature: as bytes, the codes of the words of the text in order
+        (core/sequences.c) and, with verify = "exact", the packed set of its shingles (packed_sets.py).
+        """
         return self.settings.family == "minhash"
 
     @cached_property

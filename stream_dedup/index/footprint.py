@@ -12,7 +12,7 @@ from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.runs import directory_bits
 from stream_dedup.settings import Settings
-from stream_dedup.settings.judging import IndexSettings, WindowSettings
+from stream_dedup.settings.judging import FEWEST_ORIGINALS, IndexSettings, WindowSettings
 from stream_dedup.settings.memory import sized, work_bytes
 
 # Bytes beside signature and tables: 8 for the time in the index, 4 for the end of the id in the store. Spare capacity
@@ -30,10 +30,9 @@ MEMORY_SLACK = 1.15
 BODY_SHINGLES = 500.0
 """Words, and about as many distinct shingles, of an article whose body is kept."""
 _BODY_END = 4  # where each body ends
-_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence, core.h
-_STEP = 1 / 32  # sequences are freed by steps of 1/64 window (dedup/window.py), and by whole segments of rows
-FEWEST = 20_000
-"""The least that [window] max_originals allows."""
+_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence
+# Sequences are kept so much longer: 1/64 window for its steps (dedup/window.py), as much for whole segments of rows.
+_STEP = 1 / 32
 ROWS_OF_AN_INDEX = 2**32 - 1
 """The most keys in one table of an index, and so the most rows: both are numbered with 32 bits (runs.py, probe.py)."""
 
@@ -138,11 +137,12 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
             raise ConfigError(f"[window] max_originals = {limit:,}, but one index holds at most {most:,} of these keys")
         return limit
     room = (worker.memory - work) / tasks
-    fitting = int(room / takes(FEWEST) * FEWEST)
-    while fitting > FEWEST and takes(fitting) > room:  # the directories of another number may take more of each
+    fitting = int(room / takes(FEWEST_ORIGINALS) * FEWEST_ORIGINALS)
+    # The directories of another number may take more of each.
+    while fitting > FEWEST_ORIGINALS and takes(fitting) > room:
         fitting = int(0.98 * fitting)
     # Two digits: machines of one kind differ by some pages, and members of a group should remember the same.
-    return min(max(fitting - fitting % int(10 ** max(len(str(fitting)) - 2, 0)), FEWEST), most)
+    return min(max(fitting - fitting % int(10 ** max(len(str(fitting)) - 2, 0)), FEWEST_ORIGINALS), most)
 
 
 def table_bytes(keys: int) -> float:

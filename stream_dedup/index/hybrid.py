@@ -1,11 +1,13 @@
 """The hybrid index: find the remembered items (rows) that share a key with new ones and are still alive.
 
 A row has C keys and a time. One index serves all views and families: a column of keys (a MinHash band, the hash of a
-headline, permuted bits of a SimHash) is a table, or several columns share a table, in which any key may meet any. The
-newest rows are in a tree (recent.py), all others in sorted runs (runs.py), which are merged in the background.
+headline, permuted bits of a SimHash) is a table, or several columns share one, and then a key also matches equal keys
+of the others. The newest rows are in a tree (recent.py), all others in sorted runs (runs.py), which are merged in the
+background.
 
 The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
-batch boundaries or merges. Replays of the stream rely on this.
+batch boundaries or merges. Replays of the stream rely on this. Rows are *forgotten* by number one by one, *expired* by
+time, *evicted* by number all that are older; a *sweep* frees the memory of any of them.
 """
 
 from collections.abc import Sequence
@@ -63,33 +65,33 @@ class IndexStats:
 
 
 class Found(NamedTuple):
-    """What a lookup found. words: (p,) int64, ascending: an item, a row, and the column of a key that they share, as in
+    """What a lookup found. hits: (p,) int64, ascending: an item, a row, and the column of a key that they share, as in
     probe.py with rows counted from `first`.
     """
 
-    words: Rows
+    hits: Rows
     first: int
 
     def pairs(self) -> tuple[NDArray[np.int32], Rows, Rows]:
-        """Return the distinct pairs, (p,) each: items, rows, and where each pair's words begin, plus the end."""
-        pairs = self.words >> ROW_SHIFT
+        """Return the distinct pairs, (p,) each: items, rows, and where each pair's hits begin, plus the end."""
+        pairs = self.hits >> ROW_SHIFT
         distinct = np.ones(len(pairs), np.bool_)
         np.not_equal(pairs[1:], pairs[:-1], out=distinct[1:])
         starts = np.flatnonzero(distinct)
         pairs = pairs[starts]
         rows = (pairs & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + self.first
-        return (pairs >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.words))
+        return (pairs >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.hits))
 
 
 class HybridIndex:
     """Tables of keys over the same rows. Rows are numbered 0, 1, 2, … in order of arrival; numbers are never reused.
 
-    `table_of`: the table of each of the C columns of keys, ascending from 0; in a table that several columns share, any
-    key may meet any. Key 0 means "no key" and never matches. One key gives an item at most `bucket_limit` rows, the
-    newest ones that are alive for it. In table t, which then is that of one column, the lower `dont_care_bits[t]` bits
-    of two keys may differ (0 for tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With
-    `background`, large merges run in a thread, which `close` ends. One thread owns the index; any call may raise
-    `MergeFailed` from a background merge.
+    `table_of`: the table of each of the C columns of keys, ascending from 0. Several columns may share a table; then a
+    key in one column also matches equal keys in the others. Key 0 means "no key" and never matches. One key gives an
+    item at most `bucket_limit` rows, the newest ones that are alive for it. In table t, which then is that of one
+    column, the lower `dont_care_bits[t]` bits of two keys may differ (0 for tables beyond the sequence) in at most
+    `max_hamming` places: see `Nearness`. With `background`, large merges run in a thread, which `close` ends. One
+    thread owns the index; any call may raise `MergeFailed` from a background merge.
 
     >>> index = HybridIndex([0, 1, 1], background=False)
     >>> index.add(np.array([[7, 1, 4], [7, 2, 3], [9, 0, 0]], np.uint32), np.array([1000, 2000, 3000]))
@@ -180,12 +182,12 @@ class HybridIndex:
         in_tree = self._recent.probe(lookup)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
-        words = probe(runs, self._near, lookup)
+        hits = probe(runs, self._near, lookup)
         self._crowded += lookup.budgets.size - int(np.count_nonzero(lookup.budgets))
         if in_tree:
-            words = np.append(words, in_tree)
-        words.sort()
-        return Found(words, first)
+            hits = np.append(hits, in_tree)
+        hits.sort()
+        return Found(hits, first)
 
     def forget(self, row: int) -> None:
         """Never return this row again; O(1), and O(rows) each time 1/64 of the rows are forgotten."""

@@ -58,7 +58,7 @@ class Nearness(NamedTuple):
 
 
 ROW_SHIFT, ITEM_SHIFT = 12, 44
-"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (30 at most)."""
+"""A hit is one number, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (30 at most)."""
 
 
 def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamming: int) -> Nearness:
@@ -93,17 +93,17 @@ class CoreNearness(Struct, name="nearness"):
 
 class _CoreLookup(Struct, name="lookup"):
     _fields_ = (
-        *fields(POINTER, "queries windows times hidden budgets words"),
+        *fields(POINTER, "queries windows times hidden budgets hits"),
         *fields(INT64, "items rows first count room"),
     )
 
 
 def probe(runs: Sequence[Run], near: CoreNearness, lookup: Lookup) -> Rows:
-    """Find the rows of runs, the newest run first, that share a key with an item and are alive for it; as words.
+    """Find the rows of runs, the newest run first, that share a key with an item and are alive for it; as hits.
 
-    A word is a pair: the item from bit `ITEM_SHIFT` on, r - first from `ROW_SHIFT` on, and below it the column of the
-    item's key. One pass over the tables of each run: O(C m) cache misses.
+    A hit is one number: the item from bit `ITEM_SHIFT` on, r - first from `ROW_SHIFT` on, and below it the column of
+    the item's key. One pass over the tables of each run: O(C m) cache misses.
     """
     given = _CoreLookup(**lookup._asdict(), items=lookup.queries.shape[1], rows=len(lookup.times))
     count = call("index_find", arena(), pointers([run.packed for run in runs]), len(runs), near, given)
-    return copied(given.words, count, np.int64)
+    return copied(given.hits, count, np.int64)

@@ -1,4 +1,4 @@
-"""Store what is kept of each remembered item (row) beside its keys: signature, id, story and, optionally, packed body.
+"""Store what is kept of each remembered item (row) beside its keys: signature, id, story and, with MinHash, its body.
 Headlines and texts are not kept.
 
 Rows arrive in order and have the same numbers as in the index. The store consists of segments of 65,536 rows, so it
@@ -24,7 +24,7 @@ Strings: TypeAlias = Sequence[bytes]
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
 _MAX_UINT32 = 2**32 - 1
-_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence, as in core.h
+_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence
 _STORY = b"\xff"  # before a row's story; never a byte of UTF-8
 
 

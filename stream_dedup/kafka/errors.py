@@ -36,9 +36,13 @@ from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
 from kafka.errors import MessageSizeTooLargeError as MessageSizeTooLargeError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
+from kafka.errors import NoError as NoError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from kafka.errors import RebalanceInProgressError as RebalanceInProgressError
 from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError
 from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
+from kafka.errors import UnknownMemberIdError as UnknownMemberIdError
+from kafka.errors import for_code as for_code
 
 from stream_dedup.errors import ConfigError, Fenced, LoginRefused, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
@@ -341,15 +345,15 @@ def is_throttled(error: BaseException) -> bool:
 _NUMBERED = re.compile(r"Unexpected error in \w+: \[Error (-?\d+)\]")
 
 
-def translate(error: KafkaError, doing: str) -> StreamError:
+def translate(error: KafkaError, action: str) -> StreamError:
     """Kafka's error as one of ours: TransactionFailed (try again), Fenced, LoginRefused, or a final StreamError."""
     # After a failure in the background the next call raises a plain error that wraps the cause, or names its number.
     error = next((cause for cause in error.args if isinstance(cause, KafkaError)), error)
     if type(error) is KafkaError and (number := _NUMBERED.search(str(error))):
         error = kafka_errors.for_code(int(number[1]))()
     if isinstance(error, CertificateProblem):
-        return StreamError(f"{doing}: {error.args[0]}")
-    text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"
+        return StreamError(f"{action}: {error.args[0]}")
+    text = f"{action}: {THROTTLED if is_throttled(error) else error_text(error)}"
     for kind, cure in _CURES.items():
         if isinstance(error, kind):
             is_login = isinstance(error, SaslAuthenticationFailedError)
@@ -367,23 +371,23 @@ def not_reached(error: KafkaError, settings: Settings) -> StreamError:
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
-def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
+def unknown_partition(error: KeyError, action: str) -> TransactionFailed:
     """Explain the client's KeyError for what a broker left out of its answer. Raises any other KeyError."""
     if not error.args or not isinstance(error.args[0], TopicPartition):
         raise error
     place = error.args[0]
     return TransactionFailed(
-        f"{doing}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
+        f"{action}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
         "ago, the next attempt finds it; otherwise look at the brokers' log"
     )
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translated(action: str) -> Iterator[None]:
     """Raise the client's errors as those of errors.py."""
     try:
         yield
     except KafkaError as error:
-        raise translate(error, doing) from error
+        raise translate(error, action) from error
     except KeyError as error:
-        raise unknown_partition(error, doing) from error
+        raise unknown_partition(error, action) from error

@@ -93,33 +93,30 @@ def install(consumer: Any, most: int = sys.maxsize, epochs: LeaderEpochs | None 
     fetcher = consumer._fetcher
     fetcher.PartitionRecords = FastPartitionRecords
     most_bytes = consumer.config["fetch_max_bytes"]
-    fetcher._append = _BoundedAppend(fetcher._append, most_bytes, most, LeaderEpochs() if epochs is None else epochs)
+    fetcher._append = _bounded(fetcher._append, most_bytes, most, LeaderEpochs() if epochs is None else epochs)
     return consumer
 
 
-class _BoundedAppend:
-    """The fetcher's `_append`, which adds records of one partition to a poll, until the poll has enough bytes.
+def _bounded(append: Callable[..., int], most_bytes: int, most: int, epochs: LeaderEpochs) -> Callable[..., int]:
+    """Return the fetcher's `_append`, which adds records of one partition to a poll, until the poll has enough bytes.
 
     The client bounds the fetched bytes, which are compressed, and the records of a poll. 2,000 records of a megabyte
-    that compress well are a small fetch, and one poll returned them all.
+    that compress well are a small fetch, and one poll returned them all. It returns the number of records added;
+    `max_records`, which ends the poll, once it has enough bytes.
     """
+    left = most_bytes
 
-    def __init__(self, append: Callable[..., int], most_bytes: int, most_of_record: int, epochs: LeaderEpochs) -> None:
-        self._append, self._most_bytes, self._most_of_record = append, most_bytes, most_of_record
-        self._epochs = epochs
-        self._room = most_bytes
-
-    def __call__(self, drained: Any, part: "FastPartitionRecords", max_records: int, update_offsets: bool) -> int:
-        """Return the number of records added; `max_records`, which ends the poll, once it has enough bytes."""
-        if not drained:  # a new poll
-            self._room = self._most_bytes
-        part.room = room = self._room
-        part.most, part.epochs = self._most_of_record, self._epochs
+    def bounded(drained: Any, part: "FastPartitionRecords", max_records: int, update_offsets: bool) -> int:
+        nonlocal left
+        part.room = left if drained else most_bytes  # then it is a new poll
+        part.most, part.epochs = most, epochs
         # Of a fetch without a batch the client would take "unknown" as the epoch of its position.
-        part.leader_epoch = self._epochs.before(part.topic_partition, part.next_fetch_offset)
-        count = self._append(drained, part, max_records, update_offsets)
-        self._room -= room - part.room
-        return max_records if self._room <= 0 else count
+        part.leader_epoch = epochs.before(part.topic_partition, part.next_fetch_offset)
+        count = append(drained, part, max_records, update_offsets)
+        left = part.room
+        return max_records if left <= 0 else count
+
+    return bounded
 
 
 class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
@@ -145,7 +142,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         except Exception as error:
             if not records:
                 raise
-            self._next_inline_exception = error
+            self._next_inline_exception = error  # which the client raises at the next `take`
         return records
 
     def _unpack_records(self, place: Any, batches: Any, *_: Any) -> Iterator[Record]:

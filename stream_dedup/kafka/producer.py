@@ -33,7 +33,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka import epochs, errors, patches
+from stream_dedup.kafka import errors, patches
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaProducer, TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
@@ -129,8 +129,6 @@ class TaskProducer:
         topics: Sequence[str] = (),
         runtime: Runtime = REAL,
     ) -> None:
-        self.note: Callable[[], str] = str  # the metadata that the group stores with each offset
-        self.epoch_before: Callable[[Any, int], int] = lambda place, offset: epochs.UNKNOWN  # stored with it, too
         self.partitions: dict[str, int] = {}
         self._topics, self._bound, self._wall = topics, bound, runtime.wall
         self._sent: list[RecordBatch] = []
@@ -209,12 +207,12 @@ class TaskProducer:
             accumulator._incomplete.add(sent)
         self._sent.append(batch)
 
-    def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
-        """Add the input offsets to the transaction, under a membership of the group (P4)."""
-        commits = {
-            place: OffsetAndMetadata(offset, self.note(), self.epoch_before(place, offset))
-            for place, offset in offsets.items()
-        }
+    def send_offsets(self, offsets: Mapping[Any, tuple[int, str, int]], membership: Any) -> None:
+        """Add the input offsets to the transaction, under a membership of the group (P4).
+
+        The group stores a note with each offset, and the leader epoch of the record before it.
+        """
+        commits = {place: OffsetAndMetadata(*commit) for place, commit in offsets.items()}
         with self._translated("sending the input offsets"):
             self._producer.send_offsets_to_transaction(commits, membership)
 

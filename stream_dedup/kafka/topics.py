@@ -39,6 +39,8 @@ _DAY_MS = 24 * 3600 * 1000
 _UNLIMITED = 2**63 - 1
 # The longest time that records are expected to wait in an input topic that is not limited by age, or to more than this.
 _LONGEST_WAIT_MS = 30 * _DAY_MS
+# For clocks that are ahead, and for late input.
+_MARGIN_MS = _DAY_MS
 _LIMIT, _CLEANUP, _TIMESTAMP, _RETENTION = (
     "max.message.bytes", "cleanup.policy", "message.timestamp.type", "retention.ms",
 )  # fmt: skip
@@ -108,13 +110,15 @@ def changelog_partitions(settings: Settings, source: Topic) -> int:
 
 
 def changelog_retention_ms(settings: Settings, source: Topic) -> int:
-    """Return how long the changelog must retain a block after its writing, for an input like this (window.py)."""
+    """Return how long the changelog must retain a block after its writing, for an input like this (dedup/window.py).
+
+    After a stop or in a backlog, the oldest record still to be read has waited in the input as long as that retains it.
+    It is compared with items up to a window older, whose blocks may have been written as early as that.
+    """
     wait = source.number(_RETENTION, -1)
     if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get(_CLEANUP, "delete"):
         wait = _LONGEST_WAIT_MS
-    from stream_dedup.dedup import window  # it loads arrays, and this module must be light
-
-    return window.blocks_needed_ms(settings.window.length_ms, wait)
+    return settings.window.length_ms + wait + _MARGIN_MS
 
 
 _ONE_REPLICA = "replicas"
@@ -302,15 +306,6 @@ def shortened(before: Topic, now: Topic) -> list[str]:
     return changed
 
 
-def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """Return what a group has committed: (topic, partition) -> offset and metadata."""
-    with administrator(settings) as admin:
-        offsets = admin.list_group_offsets(group)[group]
-    return {
-        (place.topic, place.partition): (int(commit.offset), str(commit.metadata)) for place, commit in offsets.items()
-    }
-
-
 def has_had_records(settings: Settings, topic: str, runtime: Runtime = REAL) -> bool:
     """Return whether anything was ever written to the topic, even if it was deleted since."""
     with administrator(settings, runtime) as admin:
@@ -399,16 +394,16 @@ def _count_brokers(admin: Any) -> int:
 @contextmanager
 def administrator(settings: Settings, runtime: Runtime = REAL, **options: Any) -> Iterator[Any]:
     """An admin client with these options for a `with` block; its errors become ours."""
-    doing = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
+    action = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
     try:
         admin = runtime.make_client(KafkaAdminClient, client.connection(settings) | options)
     except KafkaError as error:
-        failure = errors.translate(error, doing)
+        failure = errors.translate(error, action)
         if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
             failure = TransactionFailed(str(errors.not_reached(error, settings)), lasting=failure.lasting)
         raise failure from None
     try:
-        with errors.translated(doing):
+        with errors.translated(action):
             yield admin
     finally:
         admin.close()

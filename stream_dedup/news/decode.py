@@ -19,7 +19,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.clean import Cleaner, from_base64
 from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, Values, names_in
-from stream_dedup.news.formats import Headers, Opener, unreadable
+from stream_dedup.news.formats import Headers, Unwrapper, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives, meant_by
 from stream_dedup.news.proposals import fits
@@ -45,7 +45,7 @@ class TextReader:
 
     fields = FIELDS
 
-    def __call__(self, value: bytes) -> tuple[str, Values]:
+    def fields_of(self, value: bytes) -> tuple[str, Values]:
         return TEXT, tuple(value.decode() if name == "text" else None for name in FIELDS)
 
     def names_of(self, value: bytes) -> tuple[dict[str, str], list[str]]:
@@ -86,8 +86,8 @@ class Decoder:
         self._settings = settings
         self._is_given = settings.has_fingerprints
         self._is_timed_by_record = settings.time == "record"
-        self._read = TextReader() if settings.preset == TEXT else FieldReader(settings)
-        self._open = Opener(registry) if settings.preset != TEXT else None
+        self._reader = TextReader() if settings.preset == TEXT else FieldReader(settings)
+        self._unwrapper = Unwrapper(registry) if settings.preset != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -116,11 +116,11 @@ class Decoder:
         record, values = value, tuple[Any, ...]()
         try:
             # Nearly all records are bare objects: for them `_find` would take .4 of 8 µs.
-            shape, values = self._read(value) if value[:1] == b"{" and not headers else ("", ())
+            shape, values = self._reader.fields_of(value) if value[:1] == b"{" and not headers else ("", ())
             if not values:
                 record, shape, values, _ = self._find(value, headers)
             if shape == DELETED:
-                own_id = dict(zip(self._read.fields, values, strict=True))["id"]
+                own_id = dict(zip(self._reader.fields, values, strict=True))["id"]
                 name = _text_of("id", own_id) or name
                 return Tombstone(name, NO_TIME if time is None else time, partition, offset)
             self.shapes[shape] += 1
@@ -155,20 +155,20 @@ class Decoder:
     def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, Mapping[str, str]]:
         """Return the JSON object of a record, its shape, its values, and those of them that its envelope lent."""
         lent = _NOTHING
-        if self._open is not None and (value[:1] != b"{" or headers):
-            value, lent, _ = self._open(value, headers)
-        shape, values = self._read(value)
-        if not values and self._open is not None:
-            value, outer, is_deleted = self._open.unwrap(value)
+        if self._unwrapper is not None and (value[:1] != b"{" or headers):
+            value, lent, _ = self._unwrapper.open(value, headers)
+        shape, values = self._reader.fields_of(value)
+        if not values and self._unwrapper is not None:
+            value, outer, is_deleted = self._unwrapper.unwrap(value)
             lent = {**outer, **lent}
-            shape, values = self._read(value)
+            shape, values = self._reader.fields_of(value)
             if is_deleted:
                 return value, DELETED, values, _NOTHING
             if not values:
                 raise BadItem("type", "an envelope within an envelope; publish the inner one")
         if not lent:
             return value, shape, values, lent
-        fields = dict(zip(self._read.fields, values, strict=True))
+        fields = dict(zip(self._reader.fields, values, strict=True))
         if fields["url"]:  # says more of the site than an event's source does
             fields["source"] = fields["source"] or fields["url"]
         lent = {name: text for name, text in lent.items() if fields[name] in (None, "")}
@@ -176,8 +176,8 @@ class Decoder:
 
     def _not_plain(self, field: str, values: Values, record: bytes) -> str:
         """Say which member of a record was read as the field, what it is, and how to name the string in it."""
-        value = dict(zip(self._read.fields, values, strict=True))[field]
-        path = self._read.names_of(record)[0].get(field, field)
+        value = dict(zip(self._reader.fields, values, strict=True))[field]
+        path = self._reader.names_of(record)[0].get(field, field)
         subject = path if path == field else f"{path}, read as the {field},"
         if isinstance(value, dict):
             kind, inner = f"an object of {_listed(list(value))}", _strings(field, value)
@@ -190,10 +190,10 @@ class Decoder:
         return f"{subject} must be a string, not {kind}; name what it holds in [item] fields{cure}"
 
     def _nothing_found(self, record: bytes, framed: bytes) -> str:
-        schema, fields = self._open.frames.describe(framed) if self._open is not None else ("", [])
+        schema, fields = self._unwrapper.frames.describe(framed) if self._unwrapper is not None else ("", [])
         detail = nothing_found(self._settings, fields or names_in(record))
-        if schema and detail.startswith(_NONE_OF) and self._open is not None:
-            self._open.frames.lacks(schema, detail)
+        if schema and detail.startswith(_NONE_OF) and self._unwrapper is not None:
+            self._unwrapper.frames.lacks(schema, detail)
         return f"{detail}; schema: {schema}" if schema else detail
 
     def read(self, value: bytes, headers: Headers = ()) -> DecodedRecord:
@@ -210,11 +210,11 @@ class Decoder:
             record, shape, values, lent = self._find(value, headers)
         except _UNREADABLE as error:
             raise unreadable(value, error) from None
-        schema = self._open.frames.describe(value)[0] if self._open is not None else ""
-        by_field = dict(zip(self._read.fields, values, strict=True))
+        schema = self._unwrapper.frames.describe(value)[0] if self._unwrapper is not None else ""
+        by_field = dict(zip(self._reader.fields, values, strict=True))
         fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
         why = why_unreadable(fields["published"])
-        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._read.names_of(record))
+        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._reader.names_of(record))
 
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:

@@ -93,7 +93,7 @@ def names_in(value: bytes) -> list[str]:
 class FieldReader:
     """Reads the fields of JSON records with the field maps of the settings.
 
-    >>> FieldReader(ItemSettings())(b'{"title": "T", "description": "x", "link": "/1"}')
+    >>> FieldReader(ItemSettings()).fields_of(b'{"title": "T", "description": "x", "link": "/1"}')
     ('rss', ('/1', 'T', 'x', None, '/1', None))
 
     Raises ConfigError if a path is malformed. A call raises msgspec.MsgspecError, UnicodeDecodeError or RecursionError
@@ -114,7 +114,7 @@ class FieldReader:
         # A feed has a few shapes; the bound keeps memory finite if a producer sends random names.
         self._places = lru_cache(256)(self._find_places)
 
-    def __call__(self, json: bytes) -> tuple[str, Values]:
+    def fields_of(self, json: bytes) -> tuple[str, Values]:
         """Return the record's shape and the value of each of `fields`; ENVELOPE and no values for an envelope.
 
         A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.

@@ -82,7 +82,7 @@ def _xml_to_json(value: bytes, _: Frames) -> Iterable[bytes]:
 FORMATS = (
     Format("JSON", (b"{",), lambda value, _: [value]),
     Format("XML", (b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), _xml_to_json),
-    Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames(value)]),
+    Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames.to_json(value)]),
 )
 """Formats that are read. A value of no other format is read as JSON, and the error says why it is none."""
 _BY_BEGIN = {begin: kind for kind in FORMATS for begin in kind.begins}
@@ -92,7 +92,7 @@ _ATTRIBUTES = {"id": "id", "source": "source", "published": "time"}
 _PREFIX = "ce_"
 
 
-class Opened(NamedTuple):
+class Unwrapped(NamedTuple):
     """A JSON object, and the fields that its envelope lends where the object lacks them, or that it is deleted."""
 
     value: bytes
@@ -114,20 +114,20 @@ _OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _STRING = tolerant(msgspec.json.Decoder(str).decode)
 
 
-class Opener:
+class Unwrapper:
     """Opens values of all FORMATS, and envelopes in JSON.
 
-    >>> open = Opener()
-    >>> open(b"<rss><item><title>Elm bridge opens</title></item></rss>", [("ce_id", b"7")])
-    Opened(value=b'{"title":"Elm bridge opens"}', lent={'id': '7'}, is_deleted=False)
-    >>> open.unwrap(b'{"specversion": "1.0", "id": "7", "source": "/wire", "data": {"title": "T"}}')
-    Opened(value=b'{"title": "T"}', lent={'id': '7', 'source': '/wire'}, is_deleted=False)
+    >>> unwrapper = Unwrapper()
+    >>> unwrapper.open(b"<rss><item><title>Elm bridge opens</title></item></rss>", [("ce_id", b"7")])
+    Unwrapped(value=b'{"title":"Elm bridge opens"}', lent={'id': '7'}, is_deleted=False)
+    >>> unwrapper.unwrap(b'{"specversion": "1.0", "id": "7", "source": "/wire", "data": {"title": "T"}}')
+    Unwrapped(value=b'{"title": "T"}', lent={'id': '7', 'source': '/wire'}, is_deleted=False)
     """
 
     def __init__(self, registry: RegistrySettings | None = None) -> None:
         self.frames = frames_of(registry or RegistrySettings())
 
-    def __call__(self, value: bytes, headers: Headers = ()) -> Opened:
+    def open(self, value: bytes, headers: Headers = ()) -> Unwrapped:
         """Open a value by its first bytes; the headers may hold the attributes of a CloudEvent. O(bytes).
 
         A value of no known format is returned as it is. Raises BadItem if it does not hold exactly one item, and
@@ -137,9 +137,9 @@ class Opener:
         attributes = {field: texts.get(_PREFIX + name) for field, name in _ATTRIBUTES.items()}
         lent = {field: text.decode("utf-8", "replace") for field, text in attributes.items() if text}
         known = _BY_BEGIN.get(value[:2]) or _BY_BEGIN.get(value.lstrip(_LEAD)[:1])
-        return Opened(only(known.to_json(value, self.frames), known.name) if known else value, lent)
+        return Unwrapped(only(known.to_json(value, self.frames), known.name) if known else value, lent)
 
-    def unwrap(self, value: bytes) -> Opened:
+    def unwrap(self, value: bytes) -> Unwrapped:
         """Return the opened data of a CloudEvent or message, the changed row, or the only item of a list. O(bytes).
 
         Raises BadItem if there is not exactly one object, and msgspec.MsgspecError if the envelope is malformed.
@@ -149,13 +149,13 @@ class Opener:
         if event.specversion is None:
             record = _OBJECT(value)
             if held := content_of(record):
-                return Opened(encode(held.item), is_deleted=held.is_deleted)
-            return Opened(only([line for listing in items_in(record).read for line in listing.lines()], "JSON"))
-        content = self(_data_of(event)).value
+                return Unwrapped(encode(held.item), is_deleted=held.is_deleted)
+            return Unwrapped(only([line for listing in items_in(record).read for line in listing.lines()], "JSON"))
+        content = self.open(_data_of(event)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")
         attributes = {field: getattr(event, name) for field, name in _ATTRIBUTES.items()}
-        return Opened(content, {field: text for field, text in attributes.items() if text and isinstance(text, str)})
+        return Unwrapped(content, {field: text for field, text in attributes.items() if text and isinstance(text, str)})
 
 
 def _data_of(event: _CloudEvent) -> bytes:

@@ -1,8 +1,8 @@
 """Serve the worker's pages, metrics and health over HTTP: uvicorn, on two bounded listeners.
 
-One listener serves the status page, /metrics and health; the other one, on `[observe] health_port`, serves health
-alone. Each has its own thread and event loop. So a probe is answered while the page is flooded, and neither listener
-waits for the worker or makes it wait. listener.py bounds the connections. With [observe] tls_certfile both speak HTTPS.
+One listener serves the status page, /metrics and health; the other one, on the next port, serves health alone. Each has
+its own thread and event loop. So a probe is answered while the page is flooded, and neither listener waits for the
+worker or makes it wait. listener.py bounds the connections. With [observe] tls_certfile both speak HTTPS.
 
 `Routes` is the ASGI application. It serves only GET and HEAD, and its responses echo nothing from the request, except
 for the page, which escapes it. With [observe] token everything but health requires the token. Health stays open because
@@ -238,7 +238,7 @@ def _listen(host: str, port: int, setting: str) -> Listener:
     except OSError as error:
         raise ConfigError(
             f"[observe] host, {setting}: cannot listen on {host}:{port} ({error}); "
-            f"name another, {setting} = 0 for any free one, or enabled = false"
+            f"name another, {setting} = 0 for any free one, or host = '' to serve nothing"
         ) from error
 
 

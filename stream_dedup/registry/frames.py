@@ -36,7 +36,7 @@ def frames_of(settings: RegistrySettings) -> "Frames":
 class Frames:
     """Opens framed values.
 
-    >>> Frames(RegistrySettings())(b'\\0\\0\\0\\0\\7{"title": "T"}')
+    >>> Frames(RegistrySettings()).to_json(b'\\0\\0\\0\\0\\7{"title": "T"}')
     b'{"title": "T"}'
 
     Raises ConfigError if `url` is set and the extra `registry` is not installed.
@@ -50,7 +50,7 @@ class Frames:
         self._unusable: dict[int, tuple[float, str]] = {}  # since when (monotonic seconds), and why
         self._reported: set[str] = set()  # names of schemas without the fields of an item
 
-    def __call__(self, value: bytes) -> bytes:
+    def to_json(self, value: bytes) -> bytes:
         """Return the JSON object of a value. O(bytes), and a request or some for a new id.
 
         A value that is too short for a frame is returned as it is. Raises BadItem (reason `schema`), and RegistryAway

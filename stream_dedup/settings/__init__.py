@@ -302,7 +302,7 @@ def _explain(error: ValidationError, path: Path | None, overrides: Mapping[str, 
             message = f"this is a table: write [{names[0]}] and its settings below it"
         origin = f" (from {variable(*names)})" if variable(*names) in os.environ else ""
         if len(names) > 1 and names[1] in overrides.get(names[0], ()):
-            origin = " (given as an option)" if path else ""
+            origin = " (given as an option)" if path else ""  # without a file it can come from nowhere else
         lines.append(f"{setting}: {message}{origin}")
     return f"settings{f' in {path}' if path else ''} are not usable:\n  " + "\n  ".join(lines)
 

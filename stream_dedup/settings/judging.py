@@ -9,6 +9,9 @@ from pydantic import BeforeValidator, Field, SecretStr, create_model, model_vali
 
 from stream_dedup.settings.base import Duration, SecretTable, Share, Table
 
+FEWEST_ORIGINALS = 20_000
+"""The least that [window] max_originals allows."""
+
 
 class ItemSettings(Table):
     """Where a record has the fields of an item."""
@@ -65,7 +68,7 @@ class WindowSettings(Table):
     length: Duration = Field(timedelta(days=7), gt=timedelta(0))
     """How long an original is remembered. Most copies come within hours; a week covers weekend round-ups and late
     archives."""
-    max_originals: int | None = Field(None, ge=20_000, le=2**31)
+    max_originals: int | None = Field(None, ge=FEWEST_ORIGINALS, le=2**31)
     """Most originals remembered by each task. Beyond it the first to arrive are forgotten, whatever their time, so that
     memory stays bounded even where timestamps do not advance. Unset: what [worker] memory has room for. Set it where
     members of a group have different memory: all must have the same value."""

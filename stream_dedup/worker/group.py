@@ -1,9 +1,9 @@
 """This process as a member of the consumer group: kafka-python's consumer, its calls bounded, its errors translated.
 
 The client calls the rebalance listener (`Changes`) on its I/O thread, which also sends heartbeats (P6). So the listener
-only records changes; the worker acts on them after the poll. The one exception: it pauses a new partition at once, at a
-placeholder position. Otherwise the same poll would fetch its committed offset before the former owner is fenced, and
-could wait for that owner's transaction. Calls that cannot block (`pause`, `ends`) are not bounded.
+only records changes; the worker acts on them after the poll. Except that it pauses a new partition, at offset 0:
+otherwise this poll would read the committed offset before the former owner is fenced, and could wait for that owner's
+transaction. Calls that cannot block (`pause`, `ends`) are not bounded.
 
 A consumer whose call does not return ends the worker. Otherwise its I/O thread would go on sending heartbeats for a
 member that does not work, and no other member could take over.

@@ -18,8 +18,8 @@ from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka import client
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.outgoing import REFUSED, TOO_LARGE, TOO_SLOW, OutgoingRecords, trace_fields
-from stream_dedup.worker.poison import FailedRecords
 from stream_dedup.worker.state_store import StateStore
 
 log = logging.getLogger(__name__)
@@ -95,10 +95,10 @@ class Judge:
         taken, self._decode.shapes = self._decode.shapes, Counter()
         return taken
 
-    def odd_times(self, items: Items, batch: Batch, records: Sequence[Any] = ()) -> dict[str, int]:
+    def count_odd_times(self, items: Items, batch: Batch, records: Sequence[Any] = ()) -> dict[str, int]:
         """Count the items whose time is not usable as it is, by kind.
 
-        The first of each kind is logged with the trace of its record, and so is a full index.
+        The first of each kind is logged with the trace of its record.
         """
         by_kind: dict[str, list[Item | Tombstone]] = {kind: [] for kind in _ODD_TIMES}
         for item, odd in zip(items, batch.odd.tolist(), strict=True):
@@ -119,6 +119,10 @@ class Judge:
                     self._task, *place, first.time, _ODD_TIMES[kind], kind,
                     extra={"task": self._task, "partition": place[0], "offset": place[1], **next(traces, {})},
                 )  # fmt: skip
+        return {kind: len(odd_items) for kind, odd_items in by_kind.items()}
+
+    def warn_if_full(self) -> None:
+        """Log once that the index forgets originals that have not expired."""
         if self._dedup.evicted and self._context.is_first("full"):
             log.warning(
                 "task %s holds %d originals, the most that [window] max_originals allows, or, if it is not set, "
@@ -127,7 +131,6 @@ class Judge:
                 "stream_dedup_evicted_originals_total",
                 self._task, self._dedup.max_originals, extra={"task": self._task},
             )  # fmt: skip
-        return {kind: len(odd_items) for kind, odd_items in by_kind.items()}
 
     def _take(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
         """Return items and fingerprints of these records; make them now unless they were made ahead."""
@@ -153,7 +156,7 @@ class Judge:
             return BadItem(REFUSED, _REFUSED_DETAIL)
         if cost := self._failed.too_slow.get(place):
             return BadItem(TOO_SLOW, f"the work on it {cost}")
-        return self._outgoing.refuse(record) or item_of(record, self._decode)
+        return self._outgoing.refusal_of(record) or item_of(record, self._decode)
 
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:

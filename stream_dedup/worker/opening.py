@@ -1,16 +1,9 @@
 """The four steps of opening a task, in a thread of its own: check, fence, restore, resume. task.py starts the thread.
 
-The order is the same at a start, at a take-over and after any failure, and it makes the opening safe:
-
-1. Check the topics.
-2. Fence: create the producer. Its transactional id is the task's, so Kafka refuses every request of a former owner's
-   producer, also of one that was frozen and wakes up in the middle of a transaction. Kafka aborts that owner's open
-   transaction; one that is already committing completes. The group refuses the owner's offsets, too, because they carry
-   the membership noted at its last poll.
-3. Restore: read what the state store lacks of the changelog, which no other process can write from now on. It is little
-   if the store has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
-4. Resume: read the committed input offsets, which are stable since the fence. Offsets known before are not used.
-   resume.py decides whether they can be trusted, and whether the index is complete.
+docs/architecture.md tells why this order is safe: at a start, at a take-over and after any failure. The fence aborts a
+former owner's open transaction; one that is already committing completes. From then on no other process writes the
+changelog, and the committed offsets are stable; offsets known before are not used. There is little to restore if the
+store has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
 
 Scope global has one task for all partitions, which the assignor (kafka/assignor.py) gives to the active member. Scope
 partition has one for each. The code and the fence are the same.
@@ -28,11 +21,11 @@ from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.worker import resume
+from stream_dedup.worker.failed_records import Begun, FailedRecords
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.judge import Judge
 from stream_dedup.worker.outgoing import OutgoingRecords
 from stream_dedup.worker.pipeline import Pipeline
-from stream_dedup.worker.poison import Begun, FailedRecords
 from stream_dedup.worker.state_store import StateStore
 
 log = logging.getLogger(__name__)
@@ -70,7 +63,6 @@ def open_pipeline(
             # 2. Fence.
             config, timeout = client.producer(settings, store.owner), context.call_timeout
             producer = TaskProducer(config, timeout, context.remaining, list(topics), context.runtime)
-            producer.epoch_before = group.epochs.before
         finally:
             context.runtime.wait([connected])  # it has a time limit; two threads may not use the store
         connected.result()
@@ -108,7 +100,9 @@ def open_pipeline(
             log.error("%s", message, extra={"task": name})
             context.observer.batch_stuck(name)
         seconds = context.runtime.monotonic() - began
-        pipeline = Pipeline(store, failed, judge, packer, producer, outgoing, facts, positions, opened_in=seconds)
+        pipeline = Pipeline(
+            store, failed, judge, packer, producer, outgoing, facts, positions, group.epochs, opened_in=seconds
+        )
         undo.pop_all()
         return pipeline
 

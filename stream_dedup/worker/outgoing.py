@@ -81,7 +81,7 @@ class OutgoingRecords:
         self._limit = min(existing[self._topics.output].limit, existing[self._topics.duplicates].limit)
         self._needs_keys = existing[self._topics.output].is_compacted
 
-    def refuse(self, record: Any) -> BadItem | None:
+    def refusal_of(self, record: Any) -> BadItem | None:
         """Say why the record could not be written whatever its verdict; None if it can."""
         if too_large := self._too_large(record, self._limit):
             return BadItem(TOO_LARGE, too_large)
@@ -234,25 +234,6 @@ def was_held_back(record: Any) -> bool:
         if name == VERDICT:
             return False
     return False
-
-
-def story_of(record: Any) -> str:
-    """Return the story of a record that a worker let through; "" if it names none, as those of earlier releases.
-
-    A header before our verdict came with the item.
-
-    >>> from types import SimpleNamespace
-    >>> ours = [("dedup-verdict", b"update"), ("dedup-story", b"1")]
-    >>> theirs = [("dedup-story", b"0"), ("dedup-verdict", b"unique")]
-    >>> [story_of(SimpleNamespace(headers=one)) for one in (ours, theirs, theirs + ours)]
-    ['1', '', '1']
-    """
-    for name, value in reversed(record.headers):
-        if name == STORY and value:
-            return str(value.decode("utf-8", "replace"))
-        if name == VERDICT:
-            break
-    return ""
 
 
 def _evidence(verdict: Verdict) -> Headers:

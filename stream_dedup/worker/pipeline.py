@@ -1,18 +1,7 @@
 """An open task at work: the commit protocol, which turns each batch (worker.py cuts it) into one Kafka transaction.
 
-docs/architecture.md and the fault tests, which kill the process at each step, use the same numbers. A step is announced
-before it begins.
-
-    step           what happens                                        if the process is killed before or in it
-    1 POLL         records are taken; the membership is noted          the batch is read again
-    2 JUDGE        verdicts; the index does not change                 the batch is read again
-    3 APPLY        the delta waits beside the index, pending           the batch is read again; the delta is forgotten
-    4 BEGIN        the transaction begins                              the batch is read again
-    5 OFFSETS      the input offsets, under the noted membership       the transaction is aborted, the batch read again
-    6 SEND         output, duplicates, dead letters are handed over    the transaction is aborted, the batch read again
-    7 CHANGELOG    the delta is handed over                            the transaction is aborted, the batch read again
-    8 FLUSH        every record is acknowledged, one by one            the transaction is aborted, the batch read again
-    9 COMMIT       everything becomes visible at once                  all of it happened, or none
+docs/architecture.md lists the nine steps (`CommitStep`), with what a kill in each of them leaves; the fault tests kill
+the process at each. A step is announced before it begins.
 
 After step 9 `finish` confirms the delta: only then does the index take it in.
 
@@ -41,7 +30,6 @@ commit would succeed without it (P1, P2); it never uses a producer again after a
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -49,16 +37,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stream_dedup.changelog.headers import TaskSummary, offsets_header
-from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import Fenced, RegistryAway, TransactionFailed
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer
 from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.judge import Judge
 from stream_dedup.worker.observer import BatchReport, CommitStep
 from stream_dedup.worker.outgoing import OutgoingRecords, trace_fields
-from stream_dedup.worker.poison import FailedRecords
 from stream_dedup.worker.resume import Note, ResumeFacts
 from stream_dedup.worker.state_store import StateStore
 
@@ -91,7 +79,7 @@ class _InFlight:
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
 
-    def too_long(self, session: float) -> float:
+    def suspicious_seconds(self, session: float) -> float:
         """Return the seconds of the work on a failed batch if they may have cost the membership, otherwise 0.
 
         They may if they are more than a session's, and the offsets, which are sent first, have failed.
@@ -106,8 +94,8 @@ class Pipeline:
     """An open task, from `open_pipeline` (opening.py) to `close`.
 
     It alone keeps the positions of its partitions. They advance when a batch is committed, and past control records and
-    aborted records when there is nothing else (`skip_to`). Positions that are not committed yet, at a first start or
-    after such records, are committed with the next batch, or without one (`process` without records).
+    aborted records when there is nothing else (`pass_markers`). Positions that are not committed yet, at a first start
+    or after such records, are committed with the next batch, or without one (`commit_positions`).
     """
 
     store: StateStore  # borrowed from the task, which keeps it
@@ -118,6 +106,7 @@ class Pipeline:
     outgoing: OutgoingRecords
     facts: ResumeFacts  # what the opening has found
     positions: dict[int, int]  # after the last batch that is committed
+    epochs: LeaderEpochs  # of what the group's consumer has read
     opened_in: float  # seconds
     name: str = field(init=False)
     context: WorkerContext = field(init=False)
@@ -125,12 +114,10 @@ class Pipeline:
     is_lag_known: bool = False  # and reported
     _lag: Mapping[int, int] = field(default_factory=dict)  # as last reported
     _in_flight: _InFlight | None = None
-    _announcing: tuple[int, int] = (0, 0)  # of work that begins: its records, and tries
 
     def __post_init__(self) -> None:
         self.name, self.context = self.store.name, self.store.context
         self.sent_offsets = {partition: commit.offset for partition, commit in self.facts.committed.items()}
-        self.producer.note = self._note
 
     def __len__(self) -> int:
         """Originals in the index."""
@@ -173,22 +160,26 @@ class Pipeline:
         records: Sequence[Any],
         membership: Any,
         ends: Mapping[int, int],
-        next_records: Sequence[Any] = (),
-        consumer_positions: Mapping[int, int] | None = None,
+        next_records: Sequence[Any],
+        consumer_positions: Mapping[int, int],
     ) -> bool:
         """Judge records in order, wait for the previous batch, and start to commit this one.
 
-        Without records: commit the positions, to the group and to the changelog. Returns whether the previous batch was
-        committed. The group must not be polled again before `wait_for_offsets` has returned. After an error, of this
-        batch or of the previous one, the caller closes the task and rolls the store back. `ends`: ends of the
-        partitions, as far as known. `next_records`: those of the next call, if they are there already.
-        `consumer_positions`: the consumer's positions, if no earlier record is left to process.
+        Returns whether the previous batch was committed. The group must not be polled again before `wait_for_offsets`
+        has returned. After an error, of this batch or of the previous one, the caller closes the task and rolls the
+        store back. `ends`: ends of the partitions, as far as known. `next_records`: those of the next call, if they are
+        there already. `consumer_positions`: the consumer's positions, if no earlier record is left to process.
         """
-        if not records:
-            return self._transact((), membership, ends, (), consumer_positions)
         self.context.observer.step(CommitStep.POLL, self.name)
         finished = self._note_begun(records, membership)
         return self._transact(records, membership, ends, next_records, consumer_positions) or finished
+
+    def commit_positions(self, membership: Any, begun: tuple[int, int] = (0, 0)) -> bool:
+        """Commit the positions alone, to the group and to the changelog; else as `process`.
+
+        begun: records and tries of work that begins then, for the note beside the offsets.
+        """
+        return self._transact((), membership, {}, (), {}, begun)
 
     def _transact(
         self,
@@ -196,7 +187,8 @@ class Pipeline:
         membership: Any,
         ends: Mapping[int, int],
         next_records: Sequence[Any],
-        consumer_positions: Mapping[int, int] | None,
+        consumer_positions: Mapping[int, int],
+        begun: tuple[int, int] = (0, 0),
     ) -> bool:
         """Do steps 2 and 3, wait for the previous batch, and start steps 4 to 9; see `process`."""
         observer, monotonic = self.context.observer, self.context.runtime.monotonic
@@ -209,7 +201,7 @@ class Pipeline:
         clock(CommitStep.JUDGE)
         start = self.sent_offsets if self.is_busy else self.positions
         end = {**start, **{record.partition: record.offset + 1 for record in records}}
-        positions = _advanced(end, consumer_positions or {})
+        positions = _advanced(end, consumer_positions)
         try:
             items, batch = self.judge(records, next_records)
         except RegistryAway:
@@ -221,10 +213,11 @@ class Pipeline:
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
             for copy in self.outgoing.of(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
-        odd_times = self.judge.odd_times(items, batch, records)
+        odd_times = self.judge.count_odd_times(items, batch, records)
+        self.judge.warn_if_full()
         source = self.context.settings.topics.input
         summary = TaskSummary(source, self.facts.input_id, len(self) + len(batch.delta))
-        changelog = self.store.records(batch.delta, summary.header(), offsets_header(positions))
+        changelog = self.store.take_records(batch.delta, summary.header(), offsets_header(positions))
 
         clock(CommitStep.APPLY)
         self.store.apply(batch)
@@ -232,7 +225,7 @@ class Pipeline:
             task=self.name,
             items=items,
             verdicts=batch.verdicts,
-            counts=dict.fromkeys(Kind, 0) | Counter(verdict.kind for verdict in batch.verdicts),
+            counts=batch.counts(),
             seconds=clock.seconds(),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
@@ -246,11 +239,11 @@ class Pipeline:
         producer = self.producer
         packed = self.packer.start("packing", lambda: (producer.pack(outgoing), producer.pack(changelog)))
         finished = self.finish()
-        offsets = {
-            TopicPartition(source, partition): offset
-            for partition, offset in sorted(positions.items())
-            if self.sent_offsets.get(partition) != offset
-        }
+        note, offsets = self._note(begun), dict[TopicPartition, tuple[int, str, int]]()
+        for partition, offset in sorted(positions.items()):
+            if self.sent_offsets.get(partition) != offset:
+                place = TopicPartition(source, partition)
+                offsets[place] = offset, note, self.epochs.before(place, offset)
         self.sent_offsets = positions
         offsets_sent: Future[None] = self.context.runtime.future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce, monotonic))
@@ -268,18 +261,14 @@ class Pipeline:
         finished = self.finish()
         sent, partitions = self.sent_offsets, {record.partition for record in records}
         self.sent_offsets = {partition: sent[partition] for partition in sent.keys() - partitions}  # send these again
-        self._announcing = begun
-        try:
-            self._transact((), membership, {}, (), None)
-            self.finish()
-        finally:
-            self._announcing = (0, 0)
+        self.commit_positions(membership, begun)
+        self.finish()
         return finished
 
-    def _note(self) -> str:
+    def _note(self, begun: tuple[int, int]) -> str:
         """Return the note that the group stores beside each offset."""
         facts, topics, now = self.facts, self.context.settings.topics, self.context.now_ms()
-        note = Note(facts.input_id, facts.changelog_id, now, topics.output, topics.changelog, *self._announcing)
+        note = Note(facts.input_id, facts.changelog_id, now, topics.output, topics.changelog, *begun)
         return note.text()
 
     def wait_for_offsets(self) -> None:
@@ -308,7 +297,7 @@ class Pipeline:
         except (TransactionFailed, Fenced) as error:
             session = self.context.settings.worker.session_timeout.total_seconds()
             records = batch.report.records  # Kafka's error may blame some of them
-            if records and (failure := self.failed.failed(records, error, batch.too_long(session))):
+            if records and (failure := self.failed.count(records, error, batch.suspicious_seconds(session))):
                 message, is_new = failure
                 blamed = [records[i] for i in getattr(error, "sources", ())] or records
                 trace = trace_fields(blamed[0]) if len(blamed) == 1 else {}
@@ -318,7 +307,7 @@ class Pipeline:
 
     # -- without a batch ---------------------------------------------------------------------------------
 
-    def skip_to(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    def pass_markers(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
         """Advance past control records and aborted records to the consumer's positions: every record before them was
         processed. Otherwise the task would resume at offsets that retention may have deleted. Report a new lag, which
         counts the records of an open transaction, too.
@@ -339,7 +328,7 @@ class Pipeline:
 def commit(
     producer: TaskProducer,
     packed: Future[tuple[list[RecordBatch], list[RecordBatch]]],
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, tuple[int, str, int]],
     membership: Any,
     offsets_sent: Future[None],
     clock: StepClock,
@@ -347,7 +336,8 @@ def commit(
     """Do steps 4 to 9, in the producer's thread. Returns the seconds of each once all is committed; raises a
     StreamError otherwise.
 
-    `packed`: the batch's records, and those of the changelog. `offsets_sent` gets the outcome of step 5.
+    `packed`: the batch's records, and those of the changelog. `offsets`: see `send_offsets`. `offsets_sent` gets the
+    outcome of step 5.
     """
     try:
         clock(CommitStep.BEGIN)

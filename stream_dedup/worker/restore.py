@@ -90,7 +90,8 @@ class ChangelogReader:
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
         self._epochs = LeaderEpochs()
         self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
-        self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
+        # The number of the oldest block, where older ones were deleted; -1: that of the next block read; 0: none were.
+        self._oldest_number = 0
         self._gap_since: float | None = None
         self._gap_ends: Mapping[TopicPartition, int] = {}
         self._merged_end = 0  # of the merged blocks, when the reading began
@@ -269,7 +270,8 @@ class ChangelogReader:
         first = self._positions[blocks]  # nothing of it has been read
         consumer = self._consumer
         end = self._call(lambda: consumer.end_offsets([blocks]))[blocks]
-        # Beyond the end, or of another topic, of which this one is a copy: all blocks are read, which costs time only.
+        # If the noted start is beyond the end, or belongs to a topic that this one was copied from, read all blocks,
+        # which costs time only.
         start = self._blocks_start if self._blocks_start <= end else 0
         if start < first:
             start, self._oldest_number = first, -1
@@ -316,6 +318,7 @@ class ChangelogReader:
 
     def _restore_ready(self) -> None:
         """Restore the entries that follow without a gap."""
+        # A redundant entry is merged, so a block below always has its delta.
         for span, is_merged, is_redundant, record in self._resequencer.ready():
             if not is_redundant:
                 with placed(record):

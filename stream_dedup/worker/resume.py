@@ -42,7 +42,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     changelog: str = ""  # the name of the topic; "": an older worker stored none
     # Records from this offset on at which work was begun: at most 20,000, the most of [worker] batch_items.
     begun: Annotated[int, msgspec.Meta(ge=0, le=20_000)] = 0
-    # how often in a row the work on these records was begun (poison.py)
+    # how often in a row the work on these records was begun (failed_records.py)
     tries: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
 
     def text(self) -> str:
@@ -134,7 +134,7 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     newer = {
         partition: facts.restored.offsets[partition]
         for partition, commit in facts.committed.items()
-        if _is_of(commit, facts) and commit.offset < facts.restored.offsets.get(partition, 0)
+        if _belongs(commit, facts) and commit.offset < facts.restored.offsets.get(partition, 0)
     }
     if newer:
         log.error(
@@ -155,8 +155,8 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     return positions
 
 
-def _is_of(committed: Committed, facts: ResumeFacts) -> bool:
-    """Return whether the offset was committed with a block of this changelog, for the input of its last block."""
+def _belongs(committed: Committed, facts: ResumeFacts) -> bool:
+    """Return whether the commit and the last block of this changelog belong together: their topics are the same."""
     note, summary = committed.note, facts.restored.task_summary
     return (
         note is not None
@@ -180,12 +180,12 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     """Say what is missing of the index, as far as it can be known, and what follows. None: nothing is missing."""
     changelog, last, restored = settings.topics.changelog, facts.last_note, facts.restored
     written = restored.task_summary.originals if restored.task_summary is not None else 0
-    unreached = _behind(facts.committed, restored)
+    unreached = _unreached(facts.committed, restored)
     is_another = last is not None and last.changelog_id != facts.changelog_id
     # Each commit writes a block with its offsets. Offsets that a person has set say nothing.
-    cut = {p: restored.offsets[p] for p in unreached if p in restored.offsets and _is_of(facts.committed[p], facts)}
+    cut = {p: restored.offsets[p] for p in unreached if p in restored.offsets and _belongs(facts.committed[p], facts)}
     # A copy of the former changelog that holds all that was committed is as good as that one.
-    if is_another and not _replaces(facts.committed, restored):
+    if is_another and not _can_stand_for_another(facts.committed, restored):
         loss = f"{changelog} was deleted and created anew, or [topics] changelog was changed, since the last commit"
         if restored.offsets:
             loss += f"; it is a copy that ends before the offsets {unreached} of {settings.topics.input}"
@@ -233,7 +233,7 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
     `restored`: all that ours holds. In a rolling update a member with another one would stand by with an empty index.
     """
     last, changelog = last_of(commit.note for commit in committed.values()), settings.topics.changelog
-    if last is None or last.changelog in ("", changelog) or _replaces(committed, restored):
+    if last is None or last.changelog in ("", changelog) or _can_stand_for_another(committed, restored):
         return
     raise TopicError(
         f"the group {settings.kafka.group_id} keeps its memory in {last.changelog}, and here [topics] changelog is "
@@ -244,19 +244,19 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
     )
 
 
-def _behind(committed: Mapping[int, Committed], restored: RestoreResult) -> dict[int, int]:
+def _unreached(committed: Mapping[int, Committed], restored: RestoreResult) -> dict[int, int]:
     """Return the group's offsets that the changelog does not reach."""
     return {p: commit.offset for p, commit in committed.items() if restored.offsets.get(p, 0) < commit.offset}
 
 
-def _replaces(committed: Mapping[int, Committed], restored: RestoreResult) -> bool:
+def _can_stand_for_another(committed: Mapping[int, Committed], restored: RestoreResult) -> bool:
     """Return whether the changelog can stand for another one.
 
     It can if a migration has filled it and no worker has used it since, or if it is a copy of all that was committed.
     """
     if not restored.offsets:
         return restored.migration is not None and restored.migration.complete
-    return restored.blocks > 0 and not _behind(committed, restored)
+    return restored.blocks > 0 and not _unreached(committed, restored)
 
 
 def recreated_message(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None = None) -> str:

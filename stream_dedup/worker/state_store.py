@@ -41,15 +41,15 @@ class _PendingBatch(NamedTuple):
 
 
 class StateStore:
-    """The state of the task `name`, whose index has the number `index` in the changelog.
+    """The state of the task `name`, whose index has this number in the changelog.
 
     `topic_id`: of the changelog topic, "" while it is unknown. Entries of another topic of the same name are worthless.
     """
 
-    def __init__(self, context: WorkerContext, name: str, index: int, topic_id: str = "") -> None:
+    def __init__(self, context: WorkerContext, name: str, number: int, topic_id: str = "") -> None:
         self.name, self.context, self.topic_id = name, context, topic_id
         self.topic = context.settings.topics.changelog
-        self.places = index_partitions(self.topic, index)
+        self.places = index_partitions(self.topic, number)
         self.owner = f"{context.settings.kafka.group_id}-{name}"  # also its producer's transactional id
         self._monotonic = context.runtime.monotonic
         self.dedup = context.deduplicator(context.settings)
@@ -107,7 +107,7 @@ class StateStore:
         self.reader.release()
         return self.reader.restored
 
-    def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
+    def take_records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
         """Return the changelog records of a delta, each with these headers.
 
         They use up sequence numbers, so the caller must apply the batch, then confirm it or roll it back.

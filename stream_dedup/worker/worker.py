@@ -30,16 +30,17 @@ from stream_dedup.errors import (
     TransactionFailed,
 )
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import FEWEST, most_originals
-from stream_dedup.kafka.bounded import Retry
+from stream_dedup.index.footprint import most_originals
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.settings import Settings
+from stream_dedup.settings.judging import FEWEST_ORIGINALS
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
 from stream_dedup.worker.pipeline import Pipeline
 from stream_dedup.worker.resume import check_changelog
+from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.task import Task
 from stream_dedup.worker.topic_watch import TopicWatch
 
@@ -91,8 +92,10 @@ class Worker:
         self._group: Group | None = None
         self._membership: Any = None  # as it was right after the last poll (P4)
         self._next_position_commit = 0.0  # monotonic seconds
-        self._applied_change = -1  # the group's count of changes when the assignment was last applied
-        self._reported_change = -1  # and when it was last reported
+        # The count of changes when the assignment was last applied, and reported. None: apply it anew, and let the
+        # consumer read from the positions of the tasks again.
+        self._applied_change: int | None = None
+        self._reported_change: int | None = None
         self._tasks: dict[str, Task] = {}
         self._states: dict[str, TaskState] = {}  # as last reported
         self._stop = threading.Event()
@@ -139,7 +142,7 @@ class Worker:
             self._watch.expect(topics)
             self._bound_originals(topics[self._settings.topics.input].partitions)
             self._group = Group(self._context, is_reluctant=self._absences > 0)
-            self._applied_change = self._reported_change = -1
+            self._applied_change = self._reported_change = None
         if waiting:
             self._group.pause()
         self._check_changelog()
@@ -166,7 +169,7 @@ class Worker:
         """
         settings, scheme = self._settings, Scheme(self._settings.fingerprint)
         tasks = 1 if self._is_global or settings.window.max_originals else partitions
-        originals = most_originals(settings, scheme, tasks, fewest=FEWEST)
+        originals = most_originals(settings, scheme, tasks, fewest=FEWEST_ORIGINALS)
         window = settings.window.model_copy(update={"max_originals": originals})
         self._context = replace(self._context, settings=settings.model_copy(update={"window": window}))
 
@@ -205,7 +208,7 @@ class Worker:
         if not polled:
             self._attempt_all(Pipeline.finish)
             for task, pipeline in self._open_tasks():
-                pipeline.skip_to(positions, group.ends(task.partitions))
+                pipeline.pass_markers(positions, group.ends(task.partitions))
         elif not is_member(self._membership):
             self._rewind(group)
             return
@@ -272,7 +275,7 @@ class Worker:
         is_time = self._monotonic() >= self._next_position_commit
         for task, pipeline in self._open_tasks():
             if pipeline.lacks_offsets or (is_time and pipeline.has_uncommitted_positions):
-                self._attempt(task, Pipeline.process, (), self._membership, {})
+                self._attempt(task, Pipeline.commit_positions, self._membership)
         if is_time:
             self._next_position_commit = self._monotonic() + _MARKERS_SECONDS
 
@@ -280,11 +283,11 @@ class Worker:
         """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*self._retryable):
             self._attempt_all(Pipeline.finish)
-            if self._applied_change < 0 or not is_member(self._membership):
+            if self._applied_change is None or not is_member(self._membership):
                 return
             for _, pipeline in self._open_tasks():
                 if pipeline.has_uncommitted_positions:
-                    pipeline.process((), self._membership, {})
+                    pipeline.commit_positions(self._membership)
 
     def _open_tasks(self) -> list[tuple[Task, Pipeline]]:
         return [(task, task.pipeline) for task in self._tasks.values() if task.pipeline is not None]
@@ -451,7 +454,7 @@ class Worker:
 
     def _back_off(self, error: StreamError) -> None:
         """Poll nothing for a while, after an error of the group or of something that all tasks need."""
-        self._applied_change = -1
+        self._applied_change = None
         self._observer.error(error, self._retry.failed(error, self._last_poll))
 
     def _remaining(self) -> float:

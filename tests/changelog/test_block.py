@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode, merge_deltas, size_of, split_delta
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, DELETED, Delta
 from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 
 SCHEME = 0xFEDC_BA98_7654_3210
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8"), ("size", "<u2"), ("sketch", "u1", 5)])
-ONE = Delta(np.zeros(1, RECORD), np.ones((1, 3), np.uint32), ["a"], np.empty(0, FORGOTTEN), 5)
+ONE = Delta(np.zeros(1, RECORD), np.ones((1, 3), np.uint32), ["a"], np.empty(0, DELETED), 5)
 ANY_TIME = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -30,7 +30,7 @@ def deltas(draw: st.DrawFn) -> Delta:
     records = np.frombuffer(draw(st.binary(min_size=n * RECORD.itemsize, max_size=n * RECORD.itemsize)), RECORD)
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     keys = random.integers(0, 2**32, (n, tables), np.uint32)
-    forgotten = np.array(draw(st.lists(st.tuples(st.integers(0, n), st.integers(0, 2**64 - 1)), max_size=5)), FORGOTTEN)
+    forgotten = np.array(draw(st.lists(st.tuples(st.integers(0, n), st.integers(0, 2**64 - 1)), max_size=5)), DELETED)
     bodies = draw(st.just([]) | st.lists(st.binary(max_size=9), min_size=n, max_size=n))
     counts = np.zeros(0, np.uint8)
     if n and draw(st.booleans()):

@@ -19,7 +19,7 @@ from stream_dedup.changelog.headers import (
     blocks_start,
     offsets_header,
 )
-from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.dedup.batch import DELETED, Delta
 from stream_dedup.errors import CorruptBlock
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
@@ -31,7 +31,7 @@ def a_delta(rows: int, first: int = 0, id_bytes: int = 10, forgotten: Sequence[t
     records["row_id"] = np.arange(first, first + rows)
     ids = [f"{first + i}".ljust(id_bytes, "x") for i in range(rows)]
     keys = np.full((rows, 3), first, np.uint32)
-    return Delta(records, keys, ids, np.array(list(forgotten), FORGOTTEN), first)
+    return Delta(records, keys, ids, np.array(list(forgotten), DELETED), first)
 
 
 # -- what is written where ------------------------------------------------------------------------------------

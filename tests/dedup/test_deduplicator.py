@@ -140,7 +140,7 @@ def test_a_row_that_is_not_remembered_is_refused(wrong: int, monkeypatch: pytest
 
     def damaged(*arguments: Any) -> Found:
         found = find(*arguments)
-        return found._replace(words=found.words + wrong)
+        return found._replace(hits=found.hits + wrong)
 
     monkeypatch.setattr(dedup.index, "find", damaged)
     with pytest.raises(InputError, match="does not fit its data"):

@@ -26,7 +26,7 @@ class Steps:
 
         def counted_find(index: HybridIndex, *arguments: Any, **others: Any) -> Found:
             found = find(index, *arguments, **others)
-            self._count += len(found.words)
+            self._count += len(found.hits)
             return found
 
         def counted_take(rows: RowStore, wanted: Any, *others: Any) -> Any:

@@ -57,7 +57,7 @@ def crowd_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
 def changes_of(delta: Delta) -> set[str]:
     """What the index is to remember and to forget. A batch forgets a name once, its items one by one forget it anew."""
     rows = zip(delta.names(), as_bytes(delta.signatures).tolist(), delta.keys.tolist(), strict=True)
-    return {str(one) for one in (*rows, *delta.forgotten["row_id"].tolist())}
+    return {str(one) for one in (*rows, *delta.forgotten["name"].tolist())}
 
 
 def restored(settings: Settings, deltas: Sequence[Delta], random: np.random.Generator) -> Deduplicator:

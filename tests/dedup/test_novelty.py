@@ -7,7 +7,7 @@ import pytest
 
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.rule import judge_pairs, probability, thresholds
+from stream_dedup.dedup.rule import judge_pairs, probability, rule_of
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
@@ -58,7 +58,7 @@ def test_the_evidence_of_a_fuller_version_is_what_it_adds_and_the_rule_s_novelty
     prints = dedup.prepare(items).prints
     pair = np.array([1]), np.array([0])
     pairs = compare(prints, prints.signatures, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
-    expected = float(probability(judge_pairs(pairs, thresholds(DecisionSettings(), has_words=True)).logit)[0])
+    expected = float(probability(judge_pairs(pairs, rule_of(DecisionSettings(), has_words=True)).logit)[0])
     for full in (dedup.judge(items).verdicts[1], judged(dedup, items)[1]):
         assert novelty(full) == pytest.approx(expected, rel=1e-4)
         assert novelty(full) > 0.6

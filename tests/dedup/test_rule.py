@@ -15,7 +15,7 @@ from stream_dedup.dedup.rule import (
     judge_pairs,
     logit,
     novelty_trees,
-    thresholds,
+    rule_of,
 )
 from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.trees import parts_of
@@ -23,7 +23,7 @@ from stream_dedup.settings import DecisionSettings
 from tests.reference.decision import is_bulletin, is_repeat, is_same_article, kinship_of, novelty_of
 from tests.reference.similarity import FLAGS, FLOATS, Similar
 
-BALANCED = thresholds(DecisionSettings(), has_words=True)
+BALANCED = rule_of(DecisionSettings(), has_words=True)
 # Values on both sides of every constant of the rule.
 NEAR = {
     "body": (0.1, 0.49, 0.5, 0.79, 0.8, 1.0),
@@ -133,6 +133,6 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
     for name, value in ({"distance": np.nan} | values).items():
         pair[name] = value
     decision = DecisionSettings(jaccard=0.8 if has_words else None)
-    judged = judge_pairs(pair, thresholds(decision, has_words=has_words))
+    judged = judge_pairs(pair, rule_of(decision, has_words=has_words))
     assert (judged.is_held.tolist(), judged.is_same.tolist()) == ([expected], [expected]), why
     assert np.isnan(judged.logit).all()

@@ -93,7 +93,7 @@ def words_of(found: Found) -> list[tuple[int, int, int]]:
     rows = (1 << ITEM_SHIFT - ROW_SHIFT) - 1
     return [
         (word >> ITEM_SHIFT, (word >> ROW_SHIFT & rows) + found.first, word & (1 << ROW_SHIFT) - 1)
-        for word in found.words.tolist()
+        for word in found.hits.tolist()
     ]
 
 

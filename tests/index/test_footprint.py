@@ -10,7 +10,6 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import (
-    FEWEST,
     MEMORY_SLACK,
     expected_body_bytes,
     footprint,
@@ -19,6 +18,7 @@ from stream_dedup.index.footprint import (
 )
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings.judging import FEWEST_ORIGINALS
 from stream_dedup.settings.memory import available, needed, sized, work_bytes
 
 GIB = 2**30
@@ -98,8 +98,8 @@ def test_a_worker_without_room_for_the_fewest_originals_is_refused() -> None:
     settings = load_settings(worker={"memory": "512M"})
     scheme = Scheme(settings.fingerprint)
     with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 911 MiB"):
-        most_originals(settings, scheme, 40, fewest=FEWEST)
-    assert most_originals(settings, scheme, 40) == FEWEST, "in files and Python, where a process takes less"
+        most_originals(settings, scheme, 40, fewest=FEWEST_ORIGINALS)
+    assert most_originals(settings, scheme, 40) == FEWEST_ORIGINALS, "in files and Python, where a process takes less"
 
 
 # -- what the system offers --------------------------------------------------------------------------------------

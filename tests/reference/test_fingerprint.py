@@ -93,7 +93,7 @@ def check(make: Fingerprinter, items: list[Item]) -> None:
         assert stored.pop("simhash", np.array([one.simhash])).tolist() == [one.simhash], item
         assert stored == {name: getattr(one, name) for name in stored}, item
         assert prints.keys[n].tolist() == one.keys, item
-        assert places_of(prints.words[n]) == one.word_set, item
+        assert places_of(prints.word_sets[n]) == one.word_set, item
         assert (prints.bodies[n] if prints.bodies else b"") == one.stored_body, item
         assert bool(prints.is_empty[n]) == one.is_empty, item
         if prints.texts is not None:

@@ -13,7 +13,6 @@ from kafka.errors import SaslAuthenticationFailedError
 
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.cluster import Look
 from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.kafka.runtime import Runtime
@@ -23,6 +22,7 @@ from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch, topic_watch
 from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.topic_watch import TopicWatch
 from tests.worker.support import context
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Fenced, Refused, TransactionFailed
+from stream_dedup.worker.failed_records import IN_A_ROW, Begun, FailedRecords
 from stream_dedup.worker.observer import CommitStep
 from stream_dedup.worker.pipeline import _InFlight
-from stream_dedup.worker.poison import IN_A_ROW, Begun, FailedRecords
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")
@@ -37,7 +37,7 @@ def work(failed: FailedRecords, some: Sequence[Any], fails: Fails, most: int) ->
             passed.append(len(batch))
             some = some[len(batch) :]
         else:
-            failed.failed(batch, error)
+            failed.count(batch, error)
     raise AssertionError(f"{len(some)} records are still there after {most} tries")
 
 
@@ -64,7 +64,7 @@ def work(failed: FailedRecords, some: Sequence[Any], fails: Fails, most: int) ->
 )
 def test_what_is_reported(failures: list[tuple[list[Any], TransactionFailed]], message: str | None) -> None:
     failed = FailedRecords()
-    reports = [failed.failed(*failure) for failure in failures]
+    reports = [failed.count(*failure) for failure in failures]
     last = [report for report in reports if report is not None][-1:]
     assert [is_new for _, is_new in last] == ([] if message is None else [bool(message)])
     assert all(message in text for text, _ in last if message)
@@ -73,12 +73,12 @@ def test_what_is_reported(failures: list[tuple[list[Any], TransactionFailed]], m
 def test_a_commit_by_any_member_clears_records() -> None:
     failed = FailedRecords()
     for _ in range(3):
-        failed.failed(records(5, 6) + records(5, partition=1), Refused("no", [0, 1, 2]))
+        failed.count(records(5, 6) + records(5, partition=1), Refused("no", [0, 1, 2]))
     failed.committed({0: 6})
     assert failed.refusals == {(0, 6): 3, (1, 5): 3}
     failed.committed({0: 7, 1: 6})
     assert (failed.refusals, failed.batch_limit) == ({}, None)
-    assert failed.failed(records(9), LASTING) is None
+    assert failed.count(records(9), LASTING) is None
 
 
 @given(st.integers(1, 300), st.data())
@@ -114,7 +114,7 @@ def test_one_slow_record_is_found_by_halves_and_all_others_go_through(count: int
         batch = some[: failed.batch_limit or len(some)]
         if any(record.offset == slow for record in batch) and (0, slow) not in failed.too_slow:
             losses += 1
-            message = failed.failed(batch, FENCED, 400.0)
+            message = failed.count(batch, FENCED, 400.0)
             assert (message is None) == (losses < IN_A_ROW)
         else:
             dead += [offset for _, offset in failed.too_slow]
@@ -126,9 +126,9 @@ def test_one_slow_record_is_found_by_halves_and_all_others_go_through(count: int
 
 def test_two_losses_say_nothing() -> None:
     failed = FailedRecords()
-    assert [failed.failed(records(7), FENCED, 400.0) for _ in range(2)] == [None, None]
+    assert [failed.count(records(7), FENCED, 400.0) for _ in range(2)] == [None, None]
     assert (failed.too_slow, failed.batch_limit) == ({}, None)
-    found = failed.failed(records(7), FENCED, 400.0)
+    found = failed.count(records(7), FENCED, 400.0)
     assert found is not None
     assert "the record at offset 7 of input partition 0 took 400 s by itself" in found[0]
     assert failed.too_slow == {(0, 7): "took 400 s, and cost the member its place in the group"}
@@ -175,7 +175,7 @@ def test_neither_an_outage_nor_a_fence_after_short_work_blames_a_record(
 ) -> None:
     failed = FailedRecords()
     for (error, seconds), count in failures:
-        assert failed.failed(records(*range(count)), error, seconds) is None
+        assert failed.count(records(*range(count)), error, seconds) is None
     assert (failed.too_slow, failed.refusals, failed.batch_limit) == ({}, {}, None)
 
 
@@ -198,4 +198,4 @@ def test_only_long_work_after_which_the_offsets_fail_may_have_cost_the_membershi
         sent.set_result(None)
     report: Any = SimpleNamespace(records=records(7), seconds={CommitStep.JUDGE: took})
     batch = _InFlight(report, sent, Future())
-    assert batch.too_long(10.0) == too_long
+    assert batch.suspicious_seconds(10.0) == too_long

@@ -16,9 +16,9 @@ from stream_dedup.kafka.record_batch import Record
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.judge import Judge
 from stream_dedup.worker.outgoing import OutgoingRecords
-from stream_dedup.worker.poison import FailedRecords
 from tests.harness.feed import START, made_up
 from tests.worker.support import context
 
@@ -189,7 +189,7 @@ def test_the_first_odd_time_of_each_kind_is_logged_with_its_place(
     traced = [SimpleNamespace(partition=3, offset=one.offset, headers=headers) for one in items[1:]]
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            found = bench.judge.odd_times(items, bench.dedup.judge(items, START), traced)
+            found = bench.judge.count_odd_times(items, bench.dedup.judge(items, START), traced)
     assert {kind: count for kind, count in found.items() if count} == counts
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == len(places)
@@ -207,6 +207,6 @@ def test_a_full_index_is_logged_once(
     with caplog.at_level(logging.WARNING):
         for start in range(0, 80, 20):
             bench.kinds(records(80)[start : start + 20])
-            bench.judge.odd_times([], bench.dedup.judge([]))
+            bench.judge.warn_if_full()
     [record] = caplog.records
     assert "max_originals" in record.getMessage()

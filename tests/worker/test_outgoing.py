@@ -167,34 +167,34 @@ def test_new_partition_counts_are_used() -> None:
 
 def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> None:
     router, escaped = outgoing(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
-    refused = router.refuse(escaped)
+    refused = router.refusal_of(escaped)
     assert refused is not None
     assert (refused.reason, refused.detail) == ("header", r"the name of a header is not UTF-8: b'n\xff'")
     sent = one(router, escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
     assert (sent.topic, sent.key, sent.value, sent.headers[:3]) == ("dead", b"k", b"v", escaped.headers)
-    assert router.refuse(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
-    large = router.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
+    assert router.refusal_of(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
+    large = router.refusal_of(record(headers=[("\udcff" * 5 * MIB, b"")]))
     assert large is not None
     assert large.reason == "too-large"
 
 
 def test_a_record_that_is_too_large_is_refused() -> None:
     router = outgoing()
-    assert router.refuse(record(value=os.urandom(MIB - 70_000))) is None
-    refused = router.refuse(record(value=os.urandom(MIB - 60_000)))
+    assert router.refusal_of(record(value=os.urandom(MIB - 70_000))) is None
+    refused = router.refusal_of(record(value=os.urandom(MIB - 60_000)))
     assert refused is not None
     assert refused.reason == "too-large"
     assert "max.message.bytes" in refused.detail
     # The limit is for what travels: compressed.
-    assert router.refuse(record(value=b"a" * 3 * MIB)) is None
-    refused = router.refuse(record(value=b"a" * 5 * MIB))
+    assert router.refusal_of(record(value=b"a" * 3 * MIB)) is None
+    refused = router.refusal_of(record(value=b"a" * 5 * MIB))
     assert refused is not None
     assert "max_record_bytes" in refused.detail
 
 
 def test_a_dead_letter_that_is_too_large_has_no_value() -> None:
     large = record(value=os.urandom(2 * MIB), key=b"k" * 2000)
-    refused = outgoing().refuse(large)
+    refused = outgoing().refusal_of(large)
     verdict = Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused))
     sent = one(outgoing(), large, verdict, 0)
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", None, b"", 11)

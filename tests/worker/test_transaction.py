@@ -92,7 +92,7 @@ def run(client: FakeClient, bound: float = 5) -> list[CommitStep]:
         packed: Future[Any] = Future()
         packed.set_result((producer.pack([a_record(0), a_record(1, 1)]), producer.pack([a_record(-1)])))
         clock = StepClock(steps.append, time.monotonic)
-        job = partial(commit, producer, packed, {"place": 7}, MEMBERSHIP, Future(), clock)
+        job = partial(commit, producer, packed, {"place": (7, "note", 3)}, MEMBERSHIP, Future(), clock)
         producer.wait("committing", producer.start("committing", job))
     finally:
         producer.close()
@@ -110,7 +110,7 @@ def test_the_steps_in_their_order() -> None:
         CommitStep.COMMIT,
     ]
     assert client.calls == ["init", "begin", "offsets", "send", "send", "send", "flush", "commit", "close"]
-    assert client.offsets["place"][:2] == (7, "")
+    assert tuple(client.offsets["place"]) == (7, "note", 3)
     assert client.membership is MEMBERSHIP
 
 

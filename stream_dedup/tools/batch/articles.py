@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
-from stream_dedup.dedup.rule import FIXED, SAME_ARTICLE, Thresholds, columns, judge_pairs, strongest
+from stream_dedup.dedup.rule import FIXED, SAME_ARTICLE, Rule, columns, judge_pairs, strongest
 from stream_dedup.dedup.similarity import SIMILARITY, compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -146,7 +146,7 @@ class Near(NamedTuple):
     is_copy: NDArray[np.bool_]
 
 
-def compare_pages(prints: Fingerprints, later: Rows, earlier: Rows, rule: Thresholds) -> Near:
+def compare_pages(prints: Fingerprints, later: Rows, earlier: Rows, rule: Rule) -> Near:
     """Compare the items `later[p]` and `earlier[p]` of `prints` as pages."""
     signatures = prints.signatures
     size, digest = signatures["body_size"].astype(np.int64), signatures["digest"]
@@ -207,7 +207,7 @@ def boilerplate_of(hashes: NDArray[np.uint32]) -> Boilerplate:
 
 
 def compare_articles(
-    prints: Fingerprints, later: Rows, earlier: Rows, rule: Thresholds, boilerplate: Boilerplate | None, corrects: Any
+    prints: Fingerprints, later: Rows, earlier: Rows, rule: Rule, boilerplate: Boilerplate | None, corrects: Any
 ) -> NDArray[np.void]:
     """FOUND of near pairs. prints: with texts; without them pages are compared."""
     digests, found, is_left = prints.signatures["digest"], np.empty(len(later), FOUND), np.ones(len(later), np.bool_)
@@ -222,7 +222,7 @@ def compare_articles(
     return found
 
 
-def judge_articles(forth: NDArray[np.void], back: NDArray[np.void], rule: Thresholds) -> NDArray[np.void]:
+def judge_articles(forth: NDArray[np.void], back: NDArray[np.void], rule: Rule) -> NDArray[np.void]:
     """The same for pairs that are compared. forth: the later item as the new one, back: the earlier one; SIMILARITY."""
     ways = [judge_pairs(similar, rule) for similar in (forth, back)]
     is_repeat = ways[0].is_repeat

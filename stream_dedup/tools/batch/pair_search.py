@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.rule import Thresholds
+from stream_dedup.dedup.rule import Rule
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.tools.batch.articles import (
     Arrays,
@@ -140,7 +140,7 @@ def row_ranges(runs: Sequence[Codes], size: int, capacity: int) -> Iterator[tupl
         start = end
 
 
-def near_pairs(corpus: Corpus, rule: Thresholds, slices: Sequence[Codes]) -> tuple[int, Arrays]:
+def near_pairs(corpus: Corpus, rule: Rule, slices: Sequence[Codes]) -> tuple[int, Arrays]:
     """The number of distinct candidates in `slices`, and those that are near, as pages.
 
     O(candidates · bytes of a signature). Several threads may call it at once.
@@ -176,7 +176,7 @@ def learn(corpus: Corpus, copies: Codes, memory: int) -> Boilerplate:
     return boilerplate_of(np.sort(np.concatenate(found)))
 
 
-def article_pairs(corpus: Corpus, rule: Thresholds, boilerplate: Boilerplate | None, slices: Sequence[Codes]) -> Arrays:
+def article_pairs(corpus: Corpus, rule: Rule, boilerplate: Boilerplate | None, slices: Sequence[Codes]) -> Arrays:
     """The codes of near pairs, and FOUND of each. boilerplate: None: compare pages.
 
     O(pairs · words of an article). Several threads may call it at once.

@@ -35,7 +35,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.rule import rule_of
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.inputs.file_format import FileFormat
@@ -234,7 +234,7 @@ def find_pairs(
 
         compared = 0
         near.append({"codes": np.empty(0, np.uint64), "is_copy": np.empty(0, np.bool_)})  # also without any item
-        rule = thresholds(settings.decision, has_words=not scheme.layout)
+        rule = rule_of(settings.decision, has_words=scheme.has_bodies)
         exact_bytes = _BYTES_PER_BODY if scheme.is_exact else 0
         all_codes = codes.mapped()["codes"]
         runs = [all_codes[first:end] for first, end in pairwise(ends)]

@@ -26,7 +26,7 @@ from stream_dedup.dedup.rule import (
     contributions,
     judge_pairs,
     probability,
-    thresholds,
+    rule_of,
 )
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.source_rules import SourceRules
@@ -155,7 +155,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.jaccard is None and prints.texts is not None:
-        judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
+        judged = judge_pairs(similar, rule_of(settings.decision, has_words=True))
         novelty = _answer(similar, judged.logit[0], settings.decision.threshold)
         limit = float(probability(np.array(SAME_ARTICLE)))
         kinship = _answer(similar, judged.kinship[0], limit, of_kinship=True)

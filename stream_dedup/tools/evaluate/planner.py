@@ -39,7 +39,6 @@ from stream_dedup.fingerprint.scheme import ANCHORS, HEADLINE_BANDS, Scheme
 from stream_dedup.fingerprint.simhash import BITS, Layout
 from stream_dedup.index.footprint import (
     BODY_SHINGLES,
-    FEWEST,
     MEMORY_SLACK,
     Footprint,
     footprint,
@@ -48,7 +47,7 @@ from stream_dedup.index.footprint import (
     sequence_bytes,
 )
 from stream_dedup.settings import FingerprintSettings, Settings
-from stream_dedup.settings.judging import IndexSettings, WindowSettings
+from stream_dedup.settings.judging import FEWEST_ORIGINALS, IndexSettings, WindowSettings
 from stream_dedup.settings.memory import needed
 
 MOST_FINGERPRINTS = 2**34
@@ -290,5 +289,5 @@ def sizing(settings: Settings, per_day: int, share_held: float, memory: int | No
             )
     if memory is None:
         return Sizing(originals, length, size)
-    has = room(memory, FEWEST)
+    has = room(memory, FEWEST_ORIGINALS)
     return Sizing(originals, length, size, memory, has, length * min(1.0, has / originals))

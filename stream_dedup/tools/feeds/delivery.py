@@ -54,9 +54,9 @@ class KafkaDelivery:
     """
 
     def __init__(self, settings: Settings, owner: str, stop: threading.Event) -> None:
-        from stream_dedup.kafka.bounded import Retry
         from stream_dedup.kafka.client import HEADER_ROOM
         from stream_dedup.kafka.topics import check_topics
+        from stream_dedup.worker.retry import Retry
 
         self._topic = settings.topics.input
         topic = check_topics(settings)[self._topic]
@@ -88,10 +88,10 @@ class KafkaDelivery:
             self._producer = None
 
     def _write(self, sequence: int, lines: Sequence[Line]) -> None:
-        from stream_dedup.kafka import bounded, client
+        from stream_dedup.kafka import bounded, client, epochs
         from stream_dedup.kafka.producer import TaskProducer
         from stream_dedup.kafka.record_batch import Outgoing
-        from stream_dedup.kafka.topics import committed_offsets
+        from stream_dedup.kafka.topics import administrator
         from stream_dedup.worker.outgoing import partition_of
 
         settings, place = self._settings, client.TopicPartition(self._topic, 0)
@@ -99,10 +99,10 @@ class KafkaDelivery:
             config = client.producer(settings, self._group)
             bound = settings.worker.transaction_timeout.total_seconds()
             self._producer = TaskProducer(config, bound, bounded.no_deadline, topics=[self._topic])
-            self._producer.note = lambda: self._owner
             # A former producer may have committed the batch, or a transaction of unknown outcome.
-            offset, note = committed_offsets(settings, self._group).get((self._topic, 0), (-1, ""))
-            if note == self._owner and offset >= sequence:
+            with administrator(settings) as admin:
+                committed = admin.list_group_offsets(self._group)[self._group].get(place)
+            if committed is not None and committed.metadata == self._owner and committed.offset >= sequence:
                 return
         producer = self._producer
         count = producer.partitions.get(self._topic, self._partitions)
@@ -114,7 +114,7 @@ class KafkaDelivery:
 
         def transaction() -> None:
             producer.begin()
-            producer.send_offsets({place: sequence}, self._group)
+            producer.send_offsets({place: (sequence, self._owner, epochs.UNKNOWN)}, self._group)
             producer.send(producer.pack(records))
             producer.flush()
             producer.commit()

@@ -30,8 +30,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import batches
-from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.rule import SAME_ARTICLE, thresholds
+from stream_dedup.dedup.clocks import START
+from stream_dedup.dedup.rule import SAME_ARTICLE, rule_of
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
@@ -48,7 +48,7 @@ from stream_dedup.tools.batch.articles import (
     joined_texts,
 )
 from stream_dedup.tools.batch.clusters import MERITS, Keep
-from stream_dedup.tools.batch.corpus import READ, SIGNATURES, BatchMaker, rows_of_bytes, word_sets
+from stream_dedup.tools.batch.corpus import READ, SIGNATURES, BatchMaker, fill_missing_times, rows_of_bytes, word_sets
 from stream_dedup.tools.batch.pair_search import bucket_pairs, cluster_of, codes_of, distinct, pair_rows, rows_of, unite
 
 INPUT, FILE, BLOCK = PLACE = "_stream_dedup_input", "_stream_dedup_file", "_stream_dedup_block"
@@ -292,7 +292,7 @@ def _headlines(table: Any) -> NDArray[np.void]:
 def near_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator[Any]:
     """The candidates that are near, as pages."""
     scheme = Scheme(settings.fingerprint)
-    rule = thresholds(settings.decision, has_words=not scheme.layout)
+    rule = rule_of(settings.decision, has_words=scheme.has_bodies)
     for table in whole_groups(record_batches, "later"):
         later, earlier = _numbered(table)
         prints, rows = _prints(table, scheme, False), table["later"].to_numpy()[earlier]
@@ -330,7 +330,7 @@ def article_pairs(
 ) -> Iterator[Any]:
     """Near pairs as articles. passages: that recur; None: pages are compared."""
     scheme = Scheme(settings.fingerprint)
-    rule = thresholds(settings.decision, has_words=not scheme.layout)
+    rule = rule_of(settings.decision, has_words=scheme.has_bodies)
     boilerplate = None if passages is None else boilerplate_of(passages)
     for table in whole_groups(record_batches, "later"):
         later, earlier = _numbered(table)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, DELETED, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
@@ -48,7 +48,7 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         arrivals, latest = np.zeros(n, ARRIVAL), int(signatures["time"][-1])
         arrivals["watermark"] = arrivals["elapsed"] = latest
         stories = ["" if i % UPDATES else ids[i][::-1] for i in range(n)]
-        none, head = np.empty(0, FORGOTTEN), _WORDS.to_bytes(4, "little") + bytes(4)
+        none, head = np.empty(0, DELETED), _WORDS.to_bytes(4, "little") + bytes(4)
         bodies = [head + random.bytes(2 * _WORDS) for _ in range(n)] if scheme.has_bodies else []
         yield Delta(signatures, keys, ids, none, latest, bodies, arrivals=arrivals, elapsed=latest, stories=stories)
 

@@ -38,24 +38,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.trees import DEPTH, Trees, write_trees
+from stream_dedup.dedup.trees import TREE_DEPTH, Trees, write_trees
 from stream_dedup.errors import InputError
 from stream_dedup.inputs.lines import Line
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
+from stream_dedup.tools.batch.corpus import fill_missing_times
 from stream_dedup.tools.batch.filter import batched
 from stream_dedup.tools.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Rates, counts, rates
 from tests.lab.figures.copy_edits import COPIES
 from tests.lab.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits_of, items_of, pools
 from tests.lab.figures.tables import table
-from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
+from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, corrected, read_corpus
 
 # 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at equal missed. 220 hold .01 less of the edits, and
 # take more footers of the demo for news.
@@ -145,7 +145,7 @@ def edit_kind(label: Label) -> str:
 
 EDIT = "edit "
 """Begins the sample of an edit, before its kind."""
-_DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
+_DEFAULT = rule.rule_of(load_settings().decision, has_words=True)
 
 
 # -- the fit: columns and outcomes -> trees, log-odds --------------------------------------------------------------
@@ -156,14 +156,14 @@ def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, o
     features = rule.KINSHIP if of_kinship else rule.NOVELTY
     monotone = [feature.direction for feature in features.values()]
     settings = {
-        "objective": "binary", "max_depth": DEPTH, "num_leaves": 2**DEPTH, "learning_rate": _RATE[of_kinship],
+        "objective": "binary", "max_depth": TREE_DEPTH, "num_leaves": 2**TREE_DEPTH, "learning_rate": _RATE[of_kinship],
         "lambda_l2": 1.0, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 0.01, "monotone_constraints": monotone,
         "monotone_constraints_method": "advanced", "num_threads": 1, "deterministic": True, "force_col_wise": True,
         "verbose": -1,
     }  # fmt: skip
     data = lightgbm.Dataset(columns, outcome, weight=counts_for)
     found = lightgbm.train(settings, data, _TREES[of_kinship]).dump_model()["tree_info"]
-    inner = 2**DEPTH - 1
+    inner = 2**TREE_DEPTH - 1
     trees = Trees(
         np.zeros((len(found), inner), np.uint8),
         np.zeros((len(found), inner), np.float32),
@@ -189,7 +189,7 @@ def tree_logits(trees: Trees, columns: Floats) -> Floats:
     total, rows = np.zeros(len(columns), np.float32), np.arange(len(columns))
     for features, thresholds, values in zip(*trees, strict=True):
         node = np.zeros(len(columns), np.int64)
-        for _ in range(DEPTH):
+        for _ in range(TREE_DEPTH):
             node = 2 * node + 1 + (columns[rows, features[node]].astype(np.float32) > thresholds[node])
         total += values[node]
     return total.astype(np.float64)
@@ -307,7 +307,7 @@ def read_all_labels(folder: Path) -> list[Label]:
     changes: dict[str | Path, dict[str, Any]] = {name: {"corpus": corpus} for name, corpus in SAME_FILES.items()}
     changes |= {name: {} for name in MEASURED} | {path: {"weight": 0.0} for path in TAUGHT}
     labels = ((label, of_file) for path, of_file in changes.items() for label in read_labels(folder / path))
-    return as_read_again(msgspec.structs.replace(label, **of_file) for label, of_file in labels)
+    return corrected(msgspec.structs.replace(label, **of_file) for label, of_file in labels)
 
 
 def read_pairs(folder: Path) -> Pairs:

@@ -91,7 +91,7 @@ def stale_offsets() -> Iterator[None]:
             cache[key] = self, read(self, partitions)  # keeps the group alive, so that no other has its id
         return cache[key][1]
 
-    with patch.object(Group, "committed", committed), patch.object(resume, "_is_of", lambda *_: False):
+    with patch.object(Group, "committed", committed), patch.object(resume, "_belongs", lambda *_: False):
         yield
 
 

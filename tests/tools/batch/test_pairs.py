@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.dedup.clocks import START
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.rule import SAME_ARTICLE, thresholds
+from stream_dedup.dedup.rule import SAME_ARTICLE, rule_of
 from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -24,7 +24,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.batch.articles import boilerplate_of, compare_articles, compare_pages
-from stream_dedup.tools.batch.corpus import BadLine
+from stream_dedup.tools.batch.corpus import BadLine, fill_missing_times
 from stream_dedup.tools.batch.pair_search import cluster_of, unite
 from stream_dedup.tools.batch.pairs import PairsProgress, PairsStep, find_pairs
 from tests.tools.batch.conftest import Outcome, Stopped
@@ -93,7 +93,7 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     table_of = scheme.table_of[:-1]
     keys = [{(t, key) for t, key in zip(table_of, line, strict=False) if key} for line in buckets.tolist()]
     candidates = np.array([(a, b) for b in range(len(items)) for a in range(b) if keys[a] & keys[b]], np.int64)
-    rule = thresholds(settings.decision, has_words=not scheme.layout)
+    rule = rule_of(settings.decision, has_words=scheme.has_bodies)
     near = compare_pages(prints, candidates[:, 1], candidates[:, 0], rule)
     earlier, later = candidates[near.is_near].T
     boilerplate = None

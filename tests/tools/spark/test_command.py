@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import Result
+from click.testing import Result
 
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import Settings

@@ -8,10 +8,9 @@ After three failures in a row the search halves the batch until the record is al
 - A record whose work takes so long that the group removes this member. It becomes a dead letter once it has cost the
   membership by itself. During a search nothing is fingerprinted ahead, so that no batch is blamed for the next one.
 - A record that ends the process: it takes more memory than there is, or holds the interpreter until the probes fail and
-  the container is restarted. Such work is therefore written down beside the group's offsets before it begins, with its
-  number of records: the first batch of each opening, and every batch of a search. A member that opens the task next
-  and finds the note of another process counts it as a failure and goes on with the search. A note costs a transaction
-  without records, some 20 ms.
+  the container is restarted. So before the first batch of each opening, and each batch of a search, the number of its
+  records is stored beside the group's offsets. A member that opens the task next and finds the note of another process
+  counts it as a failure and goes on with the search. A note costs a transaction without records, some 20 ms.
 
 Only lasting errors count: answers of the broker or the client that would come again for the same records. An outage, a
 time-out or a rebalance says nothing about the records, and neither does a fence, unless the work took longer than a
@@ -63,22 +62,23 @@ class FailedRecords:
         """How many records a transaction may hold; None: no limit. O(suspects)."""
         return max(1, min(self._suspects.values()) // 2) if self._suspects and self._failures >= IN_A_ROW else None
 
-    def failed(
-        self, records: Sequence[Any], error: TransactionFailed | Fenced, too_long: float = 0.0
+    def count(
+        self, records: Sequence[Any], error: TransactionFailed | Fenced, suspicious: float = 0.0
     ) -> tuple[str, bool] | None:
         """Count a failed batch; once it is more than chance, return a message and whether it says something new.
 
-        `too_long`: seconds of the work on the batch, if they may have cost the membership, which a fence then confirms.
+        `suspicious`: seconds of the work on the batch, if they may have cost the membership, which a fence then
+        confirms.
         """
         if isinstance(error, Fenced):
-            message = self._lost(records, too_long) if too_long else None
+            message = self._lost(records, suspicious) if suspicious else None
             return (message, True) if message else None
         if not error.lasting:
             return None
         places = _places([records[i] for i in error.sources] or records)
         if isinstance(error, Refused):
             self.refusals.update({place: self.refusals.get(place, 0) + 1 for place in places})
-        if not self._is_more_than_chance(places):
+        if not self._count_failure(places):
             return None
         # Kafka may refuse the dead letter too, and then even the dead letter without the record's bytes.
         is_dead_letter = isinstance(error, Refused) and max(self.refusals[place] for place in places) < IN_A_ROW
@@ -88,7 +88,7 @@ class FailedRecords:
     def _lost(self, records: Sequence[Any], seconds: float) -> str | None:
         """Count a batch on which the work took so long that this member lost its place in the group."""
         places = _places(records)
-        if not self._is_more_than_chance(places):
+        if not self._count_failure(places):
             return None
         partition, offset = places[0]
         if len(places) > 1:
@@ -103,7 +103,7 @@ class FailedRecords:
             f"and cost this member its place in the group, the {self._failures}th time in a row. {_REPORT_IT}"
         )
 
-    def _is_more_than_chance(self, places: Sequence[Place]) -> bool:
+    def _count_failure(self, places: Sequence[Place]) -> bool:
         """Count a failure of these records; return whether there were too many for chance."""
         self._failures = self._failures + 1 if self._suspects.keys() & places else 1
         for place in places:
