@@ -33,10 +33,9 @@ from deploy.grafana import build as grafana
 from deploy.prometheus import build as prometheus
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
-from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import FingerprintSettings, load_settings
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
-from stream_dedup.settings.reference import reference
+from stream_dedup.tools.reference import metrics_reference, reference
 from tests.fuzz import families
 from tests.lab.benchmarks import results as benchmarks
 from tests.lab.figures import edits, results, tables
@@ -45,6 +44,7 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"
 RESULTS = ROOT / "tests" / "lab" / "benchmarks" / "results"
 SPARK = ROOT / "tests" / "lab" / "results" / "spark.json"
+BEFORE = SPARK.with_name("languages_before.json")  # the same reports through an earlier commit
 HOSTILE = ROOT / "tests" / "lab" / "results" / "hostile.json"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
 COLUMNS = 100
@@ -87,7 +87,7 @@ def latest_benchmarks() -> dict[str, benchmarks.Section]:
 def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
     """The tables by page and name."""
     found, measured = results.load(), latest_benchmarks()
-    spark = json.loads(SPARK.read_text("utf-8"))
+    spark, before = (json.loads(path.read_text("utf-8")) for path in (SPARK, BEFORE))
     return {
         "README.md": {
             "quality": lambda: edits.quality(found["readers"].figures["languages"], found["edits"].figures["balanced"]),
@@ -104,7 +104,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
         },
         "docs/languages.md": {
             "edits by language": lambda: edits.by_language(found["edits"].figures["balanced"]),
-            "reports": lambda: tables.languages(found["languages"]),
+            "reports": lambda: tables.languages(found["languages"], before),
         },
         "docs/fingerprints.md": {
             "families": lambda: tables.families(found["families"]),

@@ -89,6 +89,30 @@ def test_a_record_of_xml_becomes_a_dead_letter_that_names_the_command() -> None:
     assert "XML needs lxml: " in printed
 
 
+def test_a_query_names_the_command_before_anything_is_read(news: Path) -> None:
+    done = run("check", news, "--query", "@")
+    assert done.returncode == 2, done.stderr
+    assert "[item] query needs jmespath: " in done.stderr
+    run_code("""
+from stream_dedup import Decoder
+from stream_dedup.errors import ConfigError
+from stream_dedup.settings import load_settings
+settings = load_settings(item={"query": "@"})
+try:
+    Decoder(settings.item)
+except ConfigError:
+    raise SystemExit(0) from None
+raise SystemExit(1)
+""")
+
+
+def test_without_the_extra_a_query_is_still_proposed(tmp_path: Path) -> None:
+    texts = "The bridge over the Elm opened on Monday.", "A goat stopped the train to Wexcombe for an hour."
+    (tmp_path / "news.json").write_text(json.dumps({"a": [{"b": {"tekst": text}} for text in texts]}))
+    done = run("check", tmp_path / "news.json")
+    assert "set [item] query = 'a[].{text: b.tekst}'" in " ".join(done.stdout.split()), done.stdout
+
+
 def test_a_month_of_another_language_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "news.jsonl").write_text(json.dumps(ITEMS[0] | {"published": "5. Dezember 2025 10:00"}) + "\n")
     done = run("check", tmp_path / "news.jsonl")

@@ -12,7 +12,7 @@ from stream_dedup.kafka import topics
 from stream_dedup.news.fields import paths_of
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import PREFIX, Settings, load_settings, secrets_of, service_variables
-from stream_dedup.settings.reference import effective
+from stream_dedup.tools.reference import effective
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 

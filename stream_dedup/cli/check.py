@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.text import Text
-
 from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, number, one_line, option, print_table
+from stream_dedup.cli.common import argument, number, option
+from stream_dedup.cli.terminal import Console, ProgressLine, one_line, print_table
 from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.phrases import moment
 
@@ -28,9 +27,9 @@ _FIRST_ITEMS, _WIDTH = 3, 20  # items that --query shows, and characters of a fi
 
 def check_command(
     inputs: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         argument("INPUT", "Files of any format that `filter` reads, packed or not, or directories of them; or -."),
-    ] = None,
+    ] = (),
     topic: Annotated[str | None, option("Read this Kafka topic instead, writing nothing and joining no group.")] = None,
     bootstrap: common.BootstrapOption = None,
     items: Annotated[
@@ -60,33 +59,33 @@ def check_command(
     settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap}, item={"query": query})
     first: list[Item] = []
     if topic is None:
-        summary = _of_files(settings, inputs or [], file_format, first)
+        summary = _of_files(settings, inputs, file_format, first)
     else:
         summary = _of_topic(settings, topic, _ITEMS if items is None else items, first)
     if as_json:
         common.print_json(summary.as_json())
     else:
-        console = common.CleanConsole()
+        console = Console()
         common.print_summary(console, summary)
         if query is not None:
             names = ("id", "title", "text", "source", "date")
             rows = [[one_line(value)[:_WIDTH] for value in _shown(item)] for item in first]
             print_table(console, names, rows, "the first items that the query gives")
-        console.print(Text(conclusion(summary)), soft_wrap=True)
+        console.print(conclusion(summary), soft_wrap=True)
     if summary.all_bad:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _shown(item: Item) -> tuple[str, ...]:
     return item.id, item.title, item.text, item.source, moment(item.time) if item.time >= 0 else ""
 
 
-def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | None, first: list[Item]) -> Summary:
+def _of_files(settings: Settings, given: Sequence[str], file_format: FileFormat | None, first: list[Item]) -> Summary:
     from stream_dedup.inputs.lines import LineReader, item_of
     from stream_dedup.inputs.packing import as_text, check_inputs, files_of
     from stream_dedup.news.decode import Decoder
 
-    inputs = files_of(inputs)
+    inputs = files_of(given)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
     lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, query=settings.item.query)
@@ -132,10 +131,10 @@ def _summarize(
     latest = settings.window.latest(int(time.time() * 1000))
     survey = Survey(decode.read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
     survey.notes = notes
-    with common.progress_bars() as bars:
+    with ProgressLine() as status:
         for count, record in enumerate(records, 1):
             survey.add(*record)
             if len(first) < _FIRST_ITEMS and isinstance(record[0], Item):
                 first.append(record[0])
-            bars("records", count)
+            status("records", count)
     return survey.summary()

@@ -19,10 +19,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+import click
 
+from stream_dedup.cli.common import command
+from stream_dedup.cli.terminal import Console
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.extras import EXTRAS, needed
 from stream_dedup.observe import logs
@@ -33,7 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class LazyCommand(NamedTuple):
-    """A command to import later: `target` is `module:name` in `stream_dedup`, `help` its line in the list."""
+    """A command to import later, or the commands of a group, by name.
+
+    target: `module:name` in `stream_dedup`. help: its line in the list.
+    """
 
     target: str
     help: str
@@ -66,75 +69,66 @@ COMMANDS = {
     "give-back": LazyCommand("tools.cli.groups:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("tools.cli.state:migrate_command", "Build the changelog of new [fingerprint] settings."),
     "health": LazyCommand("cli.operate:health_command", "Ask a running worker for its health."),
-    "topics": LazyCommand("cli.operate:topics_app", "Create, check and mend the topics."),
-    "groups": LazyCommand("tools.cli.groups:groups_app", "Show the group, and set where it reads on."),
-    "state": LazyCommand("tools.cli.state:state_app", "Inspect and verify a changelog or state directory."),
-    "config": LazyCommand("cli.config:config_app", "Show the settings in force and the references."),
+    "topics": LazyCommand("cli.operate:topics_commands", "Create, check and mend the topics."),
+    "groups": LazyCommand("tools.cli.groups:groups_commands", "Show the group, and set where it reads on."),
+    "state": LazyCommand("tools.cli.state:state_commands", "Inspect and verify a changelog or state directory."),
+    "config": LazyCommand("tools.cli.config:config_commands", "Show the settings in force and the references."),
 }
 
 
-class LazyGroup(TyperGroup):
+class OrderedGroup(click.Group):
+    """A group that lists its commands in their order."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class LazyGroup(OrderedGroup):
     """A group that lists its commands without importing them, and imports one when it is run or asked for its help."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for name, command in COMMANDS.items():
-            # A placeholder with a name and a help text: resolve_command replaces it with the command.
-            self.add_command(TyperCommand(name, help=command.help, rich_markup_mode=self.rich_markup_mode))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command that these arguments name."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command if command is None or name is None else self.load(name), rest
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else self.load(name), rest
 
-    def load(self, name: str) -> Any:
-        """Import and return the command or subgroup of this name."""
+    def load(self, name: str) -> click.Command:
+        """Import and return the command or group of this name."""
         module, attribute = COMMANDS[name].target.split(":")
         target = getattr(import_module(f"stream_dedup.{module}"), attribute)
-        # Typer builds commands only from an app, so make one that has this command alone.
-        app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
-        app.callback()(_no_options)
-        if isinstance(target, typer.Typer):
-            app.add_typer(target, name=name, help=COMMANDS[name].help)
-        else:
-            app.command(name)(target)
-        return get_command(app).commands[name]  # type: ignore[attr-defined]  # a group, because it has a callback
+        if isinstance(target, dict):
+            return OrderedGroup(name, [command(*own) for own in target.items()], help=COMMANDS[name].help)
+        return command(name, target)
 
 
-def _no_options() -> None:
-    """Do nothing: an app that has a callback is a group even with a single command."""
-
-
-app = typer.Typer(
-    name="stream-dedup",
-    cls=LazyGroup,
-    help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
-    "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-)
-
-
-def _print_version(wanted: bool) -> None:
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"stream-dedup, scheme {scheme_text()}, version {version_text()}")
-        raise typer.Exit
+        click.echo(f"stream-dedup, scheme {scheme_text()}, version {version_text()}")
+        context.exit()
 
 
-@app.callback()
-def _global_options(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print version and scheme."
-    ),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Also log what the Kafka client does."),
-) -> None:
+def _set_up_logs(verbose: bool) -> None:
     logs.set_up("text")  # `run` sets it up again for where stderr goes
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
     # The client logs every reconnect as a warning; our own records report outages.
     logging.getLogger("kafka").setLevel(logging.WARNING if verbose else logging.CRITICAL)
     logging.getLogger("stream_dedup").setLevel(logging.INFO)
+
+
+app = LazyGroup(
+    "stream-dedup",
+    [click.Command(name, help=listed.help) for name, listed in COMMANDS.items()],  # `load` replaces them
+    callback=_set_up_logs,
+    help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
+    "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",
+    params=[
+        click.Option(
+            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+            help="Print version and scheme.",
+        ),
+        click.Option(["--verbose", "-v"], is_flag=True, help="Also log what the Kafka client does."),
+    ],
+    context_settings={"show_default": True},
+)  # fmt: skip
 
 
 _NO_MEMORY = (
@@ -204,11 +198,14 @@ def _open_standard_streams() -> None:
 
 def _run() -> None:
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except StreamDedupError as error:
         _report_error(error)
         sys.exit(exit_code(type(error)))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):  # Ctrl-C; click's own
         sys.exit(130)
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
@@ -237,6 +234,4 @@ def _report_error(error: StreamDedupError) -> None:
     if logs.machine_readable():
         log.critical("%s", error, extra={"kind": type(error).__name__})
         return
-    from stream_dedup.cli.common import CleanConsole
-
-    CleanConsole(stderr=True).print("error:", str(error), soft_wrap=True)
+    Console(stderr=True).print(f"error: {error}", soft_wrap=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
-import typer
+import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import ConfigOption, number, option
@@ -15,9 +15,6 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.extras import consequences
 from stream_dedup.observe import logs
 from stream_dedup.phrases import counted, version_text
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("stream_dedup.run")
 
@@ -31,7 +28,6 @@ _FOREIGN = (
 )
 # Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
 _LOG_INTERVAL_SECONDS = 60.0
-topics_app = common.command_group()
 
 
 def run_command(config: ConfigOption = None) -> None:
@@ -95,7 +91,7 @@ def health_command(
     from stream_dedup.observe import probe
 
     if config is None:
-        raise typer.Exit(probe.main([] if url is None else [url]))
+        sys.exit(probe.main([] if url is None else [url]))
     observe = common.settings_of(config).observe
     if url is None:
         if not observe.host:
@@ -106,13 +102,12 @@ def health_command(
                 "with --url"
             )
         url = probe.url_of(observe.host, observe.health_port, "https" if observe.tls_certfile else "http")
-    raise typer.Exit(probe.report(url, observe.tls_certfile, observe.secret("token")))
+    sys.exit(probe.report(url, observe.tls_certfile, observe.secret("token")))
 
 
 # -- topics ----------------------------------------------------------------------------------------------
 
 
-@topics_app.command("create")
 def create_command(
     config: ConfigOption = None,
     partitions: Annotated[
@@ -128,7 +123,7 @@ def create_command(
 
     settings = common.settings_of(config)
     created = create_topics(settings, partitions, replication)
-    typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
+    click.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
     source = settings.topics.input
     present = check_topics(settings)[source].partitions
     remarks = {
@@ -143,10 +138,9 @@ def create_command(
     }
     for remark, applies in remarks.items():
         if applies:
-            typer.echo(remark, err=True)
+            click.echo(remark, err=True)
 
 
-@topics_app.command("check")
 def check_command(config: ConfigOption = None) -> None:
     """Check the topics as the worker does at its start.
 
@@ -158,10 +152,9 @@ def check_command(config: ConfigOption = None) -> None:
     for name, topic in check_topics(settings).items():
         is_weak = name != settings.topics.input and weaknesses(topic)
         replicas = f", {counted(topic.replicas, 'replica')}" if topic.replicas else ""
-        typer.echo(f"{name}: {counted(topic.partitions, 'partition')}{replicas}, {'see above' if is_weak else 'ok'}")
+        click.echo(f"{name}: {counted(topic.partitions, 'partition')}{replicas}, {'see above' if is_weak else 'ok'}")
 
 
-@topics_app.command("fix")
 def fix_command(config: ConfigOption = None) -> None:
     """Set what `topics check` finds wrong.
 
@@ -171,4 +164,7 @@ def fix_command(config: ConfigOption = None) -> None:
     from stream_dedup.kafka.topics import fix_topics
 
     changed = fix_topics(common.settings_of(config))
-    typer.echo("\n".join(changed) or "nothing had to be changed")
+    click.echo("\n".join(changed) or "nothing had to be changed")
+
+
+topics_commands = {"create": create_command, "check": check_command, "fix": fix_command}

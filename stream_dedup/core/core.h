@@ -169,9 +169,9 @@ enum {
 };
 
 /* Of characters, see characters.py: classes; how one interacts with its neighbours; fields of an entry. */
-enum { SEPARATOR, WORD, CHARACTER, IGNORED };
+enum { SEPARATOR, WORD, CHARACTER, IGNORED, PART };
 enum { INERT, DECOMPOSABLE, MARK, CONTEXT };
-enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 24, NON_JOINER = 0x200C };
+enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 25, NON_JOINER = 0x200C };
 
 /* Classes of characters, and how those beyond ASCII are folded. */
 typedef struct {
@@ -318,9 +318,6 @@ static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t ha
 
 int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_table table, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
-/* The hash of the number that begins with token i, or of a word with digits; *next: the token after it. A number word
- * and its digits have one hash. */
-uint64_t number_at(const token_list *tokens, int64_t i, uint64_t seed, int64_t *next);
 int64_t find_numbers(const token_list *tokens, uint64_t seed, number *out);
 
 /* ---- shingles (shingles.c) ---- */
@@ -455,8 +452,10 @@ typedef struct sequence {
     int64_t count, headline;
 } sequence;
 
-/* Write the codes of at most `most` tokens; return their number. stems: `find_words` of the tokens. */
-int64_t write_codes(const token_list *tokens, const uint32_t *stems, uint64_t seed, int64_t most, uint16_t *out);
+/* Write the codes of the first `count` tokens. stems: `find_words`; numbers: `find_numbers`, where `first` stands for the
+ * first token. */
+void write_codes(const token_list *tokens, const uint32_t *stems, const number *numbers, int64_t number_count,
+                 int64_t first, int64_t count, uint16_t *out);
 /* The sequence in a body: none if it has none, or is damaged. */
 sequence sequence_of(const view *one);
 /* The same item with the packed set that its body ends with. */
@@ -493,6 +492,8 @@ enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
 const uint8_t *states_of(const diff *work);
 /* Whether the new headline has a word or figure that the known item has nowhere. */
 bool has_new_headline(const diff *work);
+/* Whether a part of the new text has new words that only its headline says. */
+bool says_headline(const diff *work, int64_t begin, int64_t end);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found);
 

@@ -17,12 +17,15 @@ enum {
     GRAM = 4,        /* codes of an anchor: one 64-bit word */
     MOST_CHAIN = 8,  /* places of a gram that are tried */
     MOST_GAP = 40,   /* codes of a gap, on each side, that is aligned: more is another text */
+    MOVED = 8,       /* codes of a run that may have moved: fewer may stand elsewhere by chance */
+    MOST_RUNS = 32,  /* shorter runs in a row that are put in order */
     FLANK = 3,       /* known words on each side of what is replaced: else it is a dateline or another sentence */
     LEAD = 64,       /* words of the first sentence in which those of the headline are looked for */
     DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
     MOST_LOST = 80,  /* known words in the place of new ones: more is another paragraph */
     FEW_WORDS = 3,   /* of a short sentence: fewer are "More soon.", "(Reuters)." */
+    FEW_SAID = 2,    /* words of the new headline: one may be in any sentence */
 };
 
 struct diff {
@@ -30,17 +33,19 @@ struct diff {
     int64_t own_count, known_count, own_headline, known_headline;
     int16_t *heads, *next;       /* positions of the own grams by hash */
     int64_t bits;
+    uint8_t *grams;              /* bits of the own grams, 8 a head: few of another text are found by chance */
     int32_t *partners;           /* of each own code: its place in `known`, or NONE */
     int32_t *is_used;            /* of each known code: whether it has a partner; a byte could change any pointer here */
     uint16_t new_headline[HEADLINE_CODES]; /* what only the new headline says, each code once */
     int64_t new_headline_count;
-    uint64_t new_headline_mask;  /* bits of their lowest six bits */
-    uint8_t *known_words;        /* bits of the known words, see `word_of` */
+    int16_t *said;               /* places of the own text with a code of the own headline, and a last one behind it */
+    int16_t *next_said;          /* of each own place: the first of `said` that is not before it */
+    bool *known_words;           /* of each word whether it is known, see `word_of` */
     uint8_t *states;             /* of each own code */
     uint8_t *lengths;            /* scratch of the gaps: (MOST_GAP + 1)^2 */
 };
 
-enum { WORD_BYTES = (STEMS + CODES - FIGURE_CODES) / 8, GAP_CELLS = (MOST_GAP + 1) * (MOST_GAP + 1) };
+enum { WORDS = STEMS + CODES - FIGURE_CODES, GAP_CELLS = (MOST_GAP + 1) * (MOST_GAP + 1) };
 
 static inline uint64_t gram_at(const uint16_t *codes, int64_t place) {
     uint64_t gram;
@@ -53,7 +58,8 @@ static inline int64_t word_of(uint16_t code) {
     return code < FIGURE_CODES ? code >> STEM_SHIFT : code - FIGURE_CODES + STEMS;
 }
 
-static inline int64_t bucket_of(const diff *work, uint64_t gram) { return (int64_t)(gram * GOLDEN >> (64 - work->bits)); }
+/* The bit of a gram in `grams`; its head has the number of the byte. */
+static inline int64_t bit_of_gram(const diff *work, uint64_t gram) { return (int64_t)(gram * GOLDEN >> (61 - work->bits)); }
 
 diff *take_diff(arena *scratch) {
     diff *work = arena_take(scratch, 1, sizeof *work);
@@ -63,10 +69,13 @@ diff *take_diff(arena *scratch) {
     work->own = arena_take(scratch, codes + GRAM, sizeof *work->own);
     work->known = arena_take(scratch, codes + GRAM, sizeof *work->known);
     work->heads = arena_take(scratch, 4 * MOST_SEQUENCE, sizeof *work->heads);
+    work->grams = arena_take(scratch, 4 * MOST_SEQUENCE, 1);
+    work->said = arena_take(scratch, codes + 1, sizeof *work->said);
+    work->next_said = arena_take(scratch, codes + 1, sizeof *work->next_said);
     work->next = arena_take(scratch, codes, sizeof *work->next);
     work->partners = arena_take(scratch, codes, sizeof *work->partners);
     work->is_used = arena_take(scratch, codes, sizeof *work->is_used);
-    work->known_words = arena_take(scratch, WORD_BYTES, 1);
+    work->known_words = arena_take(scratch, WORDS, sizeof *work->known_words);
     work->states = arena_take(scratch, codes, 1);
     work->lengths = arena_take(scratch, GAP_CELLS, 1);
     return arena_has_failed(scratch) ? NULL : work;
@@ -79,16 +88,35 @@ static int64_t take_codes(sequence from, uint16_t *to) {
     return from.count;
 }
 
+/* Find the words of the headline in the text. */
+static void find_said(diff *work) {
+    uint64_t mask[4] = {0}; /* bits of the lowest eight bits of the headline's codes */
+    const uint16_t *own = work->own;
+    int16_t count = 0;
+    for (int64_t k = 0; k < work->own_headline; k++) mask[own[k] >> 6 & 3] |= 1ull << (own[k] & 63);
+    for (int64_t i = work->own_headline; i < work->own_count; i++) {
+        work->next_said[i] = count;
+        work->said[count] = (int16_t)i;
+        count += mask[own[i] >> 6 & 3] >> (own[i] & 63) & 1;
+    }
+    work->next_said[work->own_count] = count;
+    work->said[count] = (int16_t)work->own_count;
+}
+
 bool begin_diff(diff *work, const view *own, int64_t tokens) {
     sequence codes = sequence_of(own);
     work->own_count = codes.count;
     work->own_headline = codes.headline;
     if (codes.count == 0 || codes.count - codes.headline != tokens) return false; /* none, or of another text */
     take_codes(codes, work->own);
+    find_said(work);
     for (work->bits = 6; 1 << work->bits < 2 * codes.count;) work->bits++;
     memset(work->heads, NONE, sizeof *work->heads << work->bits);
+    memset(work->grams, 0, 1u << work->bits);
     for (int64_t i = codes.count - GRAM; i >= codes.headline; i--) { /* backwards: the first place leads its chain */
-        int16_t *head = work->heads + bucket_of(work, gram_at(work->own, i));
+        int64_t bit = bit_of_gram(work, gram_at(work->own, i));
+        int16_t *head = work->heads + bit / 8;
+        set_bit(work->grams, bit);
         work->next[i] = *head;
         *head = (int16_t)i;
     }
@@ -102,10 +130,11 @@ static void pair_up(diff *work, int64_t own, int64_t known) {
 
 /* Where the gram of a known place stands in the new text, without a partner yet: preferably at `expected`; or NONE. */
 static int64_t place_of_gram(const diff *work, uint64_t gram, int64_t expected) {
+    int64_t bit = bit_of_gram(work, gram), tried = 0;
+    if (!has_bit(work->grams, bit)) return NONE;
     if (expected + GRAM <= work->own_count && work->partners[expected] == NONE && gram_at(work->own, expected) == gram)
         return expected;
-    int64_t tried = 0;
-    for (int64_t i = work->heads[bucket_of(work, gram)]; i != NONE && tried < MOST_CHAIN; i = work->next[i], tried++)
+    for (int64_t i = work->heads[bit / 8]; i != NONE && tried < MOST_CHAIN; i = work->next[i], tried++)
         if (work->partners[i] == NONE && gram_at(work->own, i) == gram) return i;
     return NONE;
 }
@@ -133,6 +162,70 @@ static bool pair_runs(diff *work, int64_t begin, int64_t end) {
         is_found = true;
     }
     return is_found;
+}
+
+/* Where the run of own[i:] ends: consecutive codes with consecutive partners; one code where there is no partner. */
+static int64_t end_of_run(const diff *work, int64_t i) {
+    int64_t end = i + 1;
+    if (work->partners[i] == NONE) return end;
+    while (end < work->own_count && work->partners[end] == work->partners[end - 1] + 1) end++;
+    return end;
+}
+
+/* Take a run apart if it has a figure. Other words in a row may well have moved. */
+static void unpair_figures(diff *work, int64_t begin, int64_t end) {
+    bool has_figure = false;
+    for (int64_t i = begin; i < end; i++) has_figure |= is_figure(work->own[i]);
+    for (int64_t i = begin; i < end && has_figure; i++) {
+        work->is_used[work->partners[i]] = false;
+        work->partners[i] = NONE;
+    }
+}
+
+/* Keep those runs of own[begin:end] that lie in known[known_begin:known_end] and follow each other there, most words in
+ * all; take others with figures apart. O(MOST_RUNS) for each run: beyond MOST_RUNS, which is another text, the others stay. */
+static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
+    struct { int64_t begin, end, words, before; } runs[MOST_RUNS];
+    int64_t count = 0, best = NONE;
+    for (int64_t i = begin, stop; i < end && count < MOST_RUNS; i = stop) {
+        int64_t partner = work->partners[i];
+        stop = end_of_run(work, i);
+        if (partner == NONE) continue;
+        if (partner < known_begin || partner >= known_end) {
+            unpair_figures(work, i, stop);
+            continue;
+        }
+        runs[count].begin = i, runs[count].end = stop, runs[count].words = 0, runs[count].before = NONE;
+        for (int64_t k = 0; k < count; k++) {
+            if (work->partners[runs[k].begin] > partner || runs[k].words <= runs[count].words) continue;
+            runs[count].words = runs[k].words;
+            runs[count].before = k;
+        }
+        runs[count].words += stop - i;
+        if (best == NONE || runs[count].words > runs[best].words) best = count;
+        count++;
+    }
+    for (int64_t k = count - 1; k >= 0; k--) {
+        if (k == best) best = runs[k].before;
+        else unpair_figures(work, runs[k].begin, runs[k].end);
+    }
+}
+
+/* Keep figures in order in the short runs between two long ones that follow each other in both texts: "30 degrees in the"
+ * stands elsewhere by chance, and would hide that it stands in the place of "20 degrees in the". Long runs may have
+ * moved. */
+static void keep_short_runs_in_order(diff *work) {
+    int64_t behind = work->own_headline, known_begin = work->known_headline;
+    for (int64_t i = behind, end; i <= work->own_count; i = end) {
+        bool is_end = i == work->own_count;
+        end = is_end ? i + 1 : end_of_run(work, i);
+        if (!is_end && end - i < MOVED) continue;
+        int64_t known_end = is_end ? work->known_count : work->partners[i];
+        if (known_begin <= known_end) keep_order(work, behind, i, known_begin, known_end);
+        if (is_end) break;
+        behind = end;
+        known_begin = work->partners[end - 1] + 1;
+    }
 }
 
 /* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. Where as many words stand in the
@@ -174,25 +267,24 @@ static void pair_gaps(diff *work) {
 
 /* Find the state of each token of the new text, without a branch. */
 static void find_states(diff *work) {
-    uint8_t *known_words = memset(work->known_words, 0, WORD_BYTES), *states = work->states;
+    bool *known_words = memset(work->known_words, 0, WORDS * sizeof *known_words);
+    uint8_t *states = work->states;
     const uint16_t *own = work->own, *known = work->known;
     const int32_t *partners = work->partners;
-    for (int64_t j = 0, count = work->known_count; j < count; j++) set_bit(known_words, word_of(known[j]));
+    for (int64_t j = 0, count = work->known_count; j < count; j++) known_words[word_of(known[j])] = true;
     for (int64_t i = work->own_headline, count = work->own_count; i < count; i++)
-        states[i] = partners[i] != NONE ? IS_MATCHED : !has_bit(known_words, word_of(own[i]));
+        states[i] = partners[i] != NONE ? IS_MATCHED : !known_words[word_of(own[i])];
 }
 
 /* Take what the new headline has, and the known one has not. */
 static void take_headline(diff *work) {
     work->new_headline_count = 0;
-    work->new_headline_mask = 0;
     for (int64_t k = 0; k < work->own_headline; k++) {
         bool is_known = false;
         for (int64_t j = 0; j < work->known_headline; j++) is_known |= work->known[j] == work->own[k];
         for (int64_t j = 0; j < k; j++) is_known |= work->own[j] == work->own[k];
         if (is_known) continue;
         work->new_headline[work->new_headline_count++] = work->own[k];
-        work->new_headline_mask |= 1ull << (work->own[k] & 63);
     }
 }
 
@@ -206,6 +298,7 @@ bool diff_with(diff *work, const view *known) {
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
     /* Texts without a common run have nothing in common, whatever they have of a headline. */
     if (pair_runs(work, work->known_headline, work->known_count)) {
+        keep_short_runs_in_order(work);
         pair_runs(work, 0, work->known_headline); /* what it alone has; else a lead would be torn between the two */
         pair_gaps(work);
     }
@@ -219,13 +312,12 @@ const uint8_t *states_of(const diff *work) { return work->states + work->own_hea
 
 bool has_new_headline(const diff *work) {
     bool is_new = false;
-    for (int64_t k = 0; k < work->own_headline; k++) is_new |= !has_bit(work->known_words, word_of(work->own[k]));
+    for (int64_t k = 0; k < work->own_headline; k++) is_new |= !work->known_words[word_of(work->own[k])];
     return is_new;
 }
 
 /* The bit of a code among those that the new headline has, and the known one has not; or 0. */
 static uint64_t bit_of_headline(const diff *work, uint16_t code) {
-    if (!(work->new_headline_mask >> (code & 63) & 1)) return 0;
     for (int64_t k = 0; k < work->new_headline_count; k++)
         if (work->new_headline[k] == code) return 1ull << k;
     return 0;
@@ -240,17 +332,19 @@ static bool is_flank(const diff *work, int64_t place, int64_t step) {
     return true;
 }
 
-/* Whether a word of own[begin:end] has the stem of one of known[known_begin:known_end]: another ending or spelling. */
+/* Whether a new word of own[begin:end] has the stem of a lost one of known[known_begin:known_end]: another ending. */
 static bool is_restyled(const diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end; i++) {
+        if (work->partners[i] != NONE || work->own[i] >= FIGURE_CODES) continue;
         for (int64_t j = known_begin; j < known_end; j++)
-            if (work->own[i] < FIGURE_CODES && work->own[i] >> STEM_SHIFT == work->known[j] >> STEM_SHIFT) return true;
+            if (!work->is_used[j] && work->own[i] >> STEM_SHIFT == work->known[j] >> STEM_SHIFT) return true;
+    }
     return false;
 }
 
 /* Add what a few words in the place of a few others say: own[begin:end] between words that are known on both sides. At
- * an end of the text one side is enough for a figure behind a known word, and for a word of the new headline that stands
- * in the place of as many others; other words are a dateline or a credit. */
+ * an end of the text one side is enough for a figure or negation behind a known word, and for a word of the new headline
+ * that stands in the place of as many others; other words are a dateline or a credit. */
 static void add_replacement(const diff *work, int64_t begin, int64_t end, differences *found) {
     bool before = is_flank(work, begin - 1, -1), behind = is_flank(work, end, 1), is_flanked = before && behind;
     bool is_edge = (behind && begin - work->own_headline < FLANK) || (before && work->own_count - end < FLANK);
@@ -271,15 +365,15 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         figures += is_figure(work->own[i]);
         of_headline += bit_of_headline(work, work->own[i]) != 0;
     }
-    bool is_inside = begin > work->own_headline && end < work->own_count;
-    if (!is_flanked && !of_headline && !(is_inside && figures)) return;
-    found->of_headline += of_headline;
     for (int64_t j = known_begin; j < known_end; j++) {
         if (work->is_used[j] || work->known[j] == FURTHER_GROUP) continue;
         lost++;
         is_denied ^= is_negation(work->known[j]);
         lost_figures += is_figure(work->known[j]);
     }
+    bool is_inside = begin > work->own_headline && end < work->own_count;
+    if (!is_flanked && !of_headline && !(is_inside && (figures || is_denied))) return;
+    found->of_headline += of_headline;
     if (is_denied) found->facts++;
     /* One figure for another; a number that is written otherwise has more words or fewer. One of two that changed places
      * came in. */
@@ -305,9 +399,13 @@ static void add_alterations(const diff *work, int64_t begin, int64_t end, differ
 /* Count the words that only the new headline says, and that stand without a partner in own[first:last]. */
 static int64_t words_said(const diff *work, int64_t first, int64_t last) {
     uint64_t said = 0;
-    for (int64_t i = first; i < last; i++)
-        if (work->partners[i] == NONE) said |= bit_of_headline(work, work->own[i]);
+    for (const int16_t *at = work->said + work->next_said[first]; *at < last; at++)
+        if (work->partners[*at] == NONE) said |= bit_of_headline(work, work->own[*at]);
     return bit_count(said);
+}
+
+bool says_headline(const diff *work, int64_t begin, int64_t end) {
+    return words_said(work, work->own_headline + begin, work->own_headline + end) >= FEW_SAID;
 }
 
 /* The first sentence of prose says what is new, if its headline does; else it may be the old one behind a dateline. */
@@ -332,14 +430,10 @@ static bool is_row(const diff *work, int64_t first, int64_t last, int64_t figure
 }
 
 /* Close the gap before a run of FLANK known words: what stands in it was put in, or stands in the place of other words. */
-static void close_gap(differences *found) {
-    int64_t lost = found->run_start - found->known_end;
-    if (found->known_end != NONE && found->gap && lost >= 0 && lost <= MOST_LOST) {
-        found->places++;
-        if (!found->is_lead && found->gap >= FEW_WORDS) found->rewritten += found->gap;
-    }
-    found->gap = 0;
-    found->is_lead = false;
+static void close_gap(differences *found, int64_t gap, int64_t lost, bool is_lead) {
+    if (found->known_end == NONE || !gap || lost < 0 || lost > MOST_LOST) return;
+    found->places++;
+    if (!is_lead && gap >= FEW_WORDS) found->rewritten += gap;
 }
 
 /* Add what stands between words that are known on both sides, whatever sentences it is in. */
@@ -349,27 +443,37 @@ static void add_gaps(const diff *work, int64_t first, int64_t last, bool is_sent
         found->gap = found->run = 0;
     }
     found->next = last;
+    int64_t gap = found->gap, run = found->run; /* in memory, each word would wait for the one before it */
+    bool is_lead = found->is_lead;
     for (int64_t i = first; i < last; i++) {
         int64_t partner = work->partners[i];
         if (partner == NONE) {
-            found->gap += is_sentence && work->own[i] != FURTHER_GROUP;
-            found->is_lead |= is_sentence && is_first;
-            found->run = 0;
+            gap += is_sentence & (work->own[i] != FURTHER_GROUP);
+            is_lead |= is_sentence & is_first;
+            run = 0;
             continue;
         }
-        bool goes_on = found->run && partner == work->partners[i - 1] + 1;
-        found->run = goes_on ? found->run + 1 : 1;
+        bool goes_on = run && partner == work->partners[i - 1] + 1;
+        run = goes_on ? run + 1 : 1;
         if (!goes_on) found->run_start = partner;
-        if (found->run == FLANK) close_gap(found);
-        if (found->run >= FLANK) found->known_end = partner + 1;
+        if (run == FLANK) {
+            close_gap(found, gap, found->run_start - found->known_end, is_lead);
+            gap = 0;
+            is_lead = false;
+        }
+        if (run >= FLANK) found->known_end = partner + 1;
     }
+    found->gap = gap;
+    found->run = run;
+    found->is_lead = is_lead;
 }
 
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found) {
     int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0, figures = 0;
+    bool is_sentence = is_prose || is_marked;
     for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
-    for (int64_t i = first; i < last; i++) figures += is_figure(work->own[i]);
-    bool is_sentence = is_prose || is_marked, is_new = 2 * unmatched >= last - first;
+    for (int64_t i = first; i < last && !is_sentence; i++) figures += is_figure(work->own[i]);
+    bool is_new = 2 * unmatched >= last - first;
     add_gaps(work, first, last, is_sentence, !found->has_lead, found);
     found->matched += last - first - unmatched;
     found->tokens += last - first;
@@ -384,7 +488,7 @@ void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, b
     if (is_new && is_sentence) found->told = max_i64(found->told, words_said(work, first, last));
     bool is_brief = is_marked && !is_prose && found->is_behind_known && unmatched >= FEW_WORDS;
     if (is_new && (is_brief || (!is_sentence && is_row(work, first, last, figures, found)))) found->brief += unmatched;
-    found->row_figures = is_new || is_sentence ? 0 : figures;
+    found->row_figures = is_new ? 0 : figures;
     found->is_behind_known = unmatched == 0 || (is_sentence && !is_new);
     if (found->is_behind_known) {
         found->inserted += found->new_since;

@@ -103,14 +103,14 @@ static void add_headline(scratch_lists *work, int64_t row) {
     work->digest = add_to_digest(work->tables->seed, &work->tokens);
     if (recipe->layout.simhash > 0) return;
     find_words(&work->tokens, work->tables->seed, work->words);
-    work->headline_code_count =
-        write_codes(&work->tokens, work->words, work->tables->seed, HEADLINE_CODES, work->headline_codes);
     uint32_t *words = out->headline_words + row * HEADLINE_FEATURES;
     uint32_t *values = out->headline_numbers + row * MOST_HEADLINE_NUMBERS;
     int64_t word_count = min_i64(size, HEADLINE_FEATURES);
     for (int64_t j = 0; j < word_count; j++) words[j] = narrowed(work->features[j]);
-    int64_t found = min_i64(find_numbers(&work->tokens, work->tables->seed, work->numbers), MOST_HEADLINE_NUMBERS);
-    for (int64_t j = 0; j < found; j++) values[j] = work->numbers[j].value;
+    int64_t found = find_numbers(&work->tokens, work->tables->seed, work->numbers);
+    work->headline_code_count = min_i64(work->tokens.count, HEADLINE_CODES);
+    write_codes(&work->tokens, work->words, work->numbers, found, 0, work->headline_code_count, work->headline_codes);
+    for (int64_t j = 0; j < min_i64(found, MOST_HEADLINE_NUMBERS); j++) values[j] = work->numbers[j].value;
     signature[recipe->layout.form] = form_of(&work->tokens, size);
     band_keys(work->features, size, &recipe->bands, work->narrow, out->keys + row * out->key_columns);
 }
@@ -184,7 +184,8 @@ static bool add_sequence(scratch_lists *work, int64_t row) {
     memcpy(at, head, sizeof head);
     memcpy(at + SEQUENCE_HEAD, work->headline_codes, (size_t)headline * sizeof *work->headline_codes);
     uint16_t *codes = (uint16_t *)work->narrow; /* as long as there are tokens */
-    write_codes(&work->tokens, work->words, work->tables->seed, text, codes);
+    const number *own = out->numbers + out->firsts[2 * row + 1];
+    write_codes(&work->tokens, work->words, own, out->number_count - out->firsts[2 * row + 1], out->word_count, text, codes);
     memcpy(at + SEQUENCE_HEAD + 2 * headline, codes, (size_t)text * sizeof *codes);
     out->body_bounds[2 * row] = out->body_bytes;
     out->body_bounds[2 * row + 1] = out->body_bytes += size;

@@ -293,7 +293,10 @@ void find_differences(similarity *pair, const news *news, int64_t item, const ar
         is_prose |= one->is_prose;
         recurs |= article->recurs[p - text.first];
         if (!one->is_last) continue;
-        if (!recurs) add_sentence(diff, begin - text.token, one->end - text.token, is_prose, one->is_marked, &found);
+        int64_t first = begin - text.token, last = one->end - text.token;
+        /* A warning that other reports have, too, is news if the headline says it. */
+        if (!recurs || says_headline(diff, first, last))
+            add_sentence(diff, first, last, is_prose, one->is_marked, &found);
         begin = one->end;
         is_prose = recurs = false;
     }

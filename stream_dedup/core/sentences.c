@@ -14,6 +14,7 @@
 enum {
     LEAST_SENTENCE = 15, /* length of the shortest sentence of prose: two units a word, one a character */
     LEAST_LINE = 80,     /* and of a line where no line has a sentence mark: Thai has none, and menus are shorter */
+    LEAST_UNMARKED = 30, /* of a short sentence in a script without marks */
     MARKED_SHARE = 10,   /* a text with less than a tenth in marked sentences has none: an exclamation alone */
     PASSAGE_TOKENS = 16, /* a sentence of some 18 words is one passage, so that its hash stands for all of it */
 };
@@ -76,7 +77,7 @@ static bool is_indic(const token_list *tokens, int64_t token) {
 /* Whether most tokens are Thai or Lao, U+0E00 to U+0EFF: these scripts have no sentence mark. */
 static bool is_without_marks(const token_list *tokens) {
     int64_t found = 0;
-    if (!tokens->has_characters) return false;
+    if (!tokens->has_characters || !memchr(tokens->text, 0xE0, (size_t)tokens->size)) return false;
     for (int64_t i = 0; i < tokens->count; i++) {
         const uint8_t *start = tokens->text + tokens->places[2 * i];
         found += start[0] == 0xE0 && start[1] >= 0xB8 && start[1] <= 0xBB;
@@ -112,20 +113,21 @@ void split_sentences(const token_list *tokens, sentence_list *sentences) {
     sentences->count = n;
 }
 
-/* Length of tokens: two units a word, one a character. */
+/* Length of tokens: two units a word, one a character, of which most have three bytes. */
 static int64_t length_of(const token_list *tokens, int64_t start, int64_t end) {
     int64_t length = 2 * (end - start);
     if (!tokens->has_characters) return length;
-    for (int64_t i = start; i < end; i++) length -= tokens->kinds[i];
+    for (int64_t i = start; i < end; i++)
+        length += tokens->kinds[i] ? (tokens->places[2 * i + 1] - tokens->places[2 * i]) / 3 - 2 : 0;
     return length;
 }
 
-/* Whether the sentences of a text end in marks: enough of them do. */
-static bool is_marked(const token_list *tokens, const sentence_list *sentences) {
+/* Whether enough sentences of a text end in marks. */
+static bool has_enough_marks(const token_list *tokens, const sentence_list *sentences) {
     int64_t marked = 0, start = 0;
     for (int64_t k = 0; k < sentences->count; start = sentences->ends[k++])
         if (sentences->is_sentence[k]) marked += sentences->ends[k] - start;
-    return marked * MARKED_SHARE > tokens->count && !is_without_marks(tokens);
+    return marked * MARKED_SHARE > tokens->count;
 }
 
 /* Whether a bracket opens before a token. A whole sentence in brackets is an aside: a credit, a reference. */
@@ -142,12 +144,14 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
                      const sentence_list *sentences, int64_t first_token, int64_t first_shingle, passage *out) {
     const int32_t *starts = units->starts;
     int64_t found = 0, begin = 0;
-    bool has_marks = is_marked(tokens, sentences);
+    bool is_unmarked = is_without_marks(tokens), has_marks = !is_unmarked && has_enough_marks(tokens, sentences);
     for (int64_t k = 0; k < sentences->count; k++) {
         int64_t end = sentences->ends[k], least = sentences->is_sentence[k] ? LEAST_SENTENCE : LEAST_LINE;
         bool is_prose = sentences->is_sentence[k] || !has_marks;
-        is_prose = is_prose && length_of(tokens, begin, end) >= least;
-        bool is_sentence = sentences->is_sentence[k] && !is_in_brackets(tokens, begin);
+        int64_t length = length_of(tokens, begin, end);
+        is_prose = is_prose && length >= least;
+        bool is_sentence = sentences->is_sentence[k] || (is_unmarked && length >= LEAST_UNMARKED);
+        is_sentence = is_sentence && !is_in_brackets(tokens, begin);
         int64_t stop = (starts ? starts[end] : end) - width + 1; /* the first shingle that leaves it */
         while (begin < end) {
             int64_t until = min_i64(begin + PASSAGE_TOKENS, end);

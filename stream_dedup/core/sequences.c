@@ -11,28 +11,26 @@
  */
 #include "core.h"
 
-static inline uint16_t figure_code(uint64_t hash) {
-    return (uint16_t)(FIGURE_CODES + narrowed(hash) % (NEGATION_CODES - FIGURE_CODES));
+static inline uint16_t figure_code(uint32_t value) {
+    return (uint16_t)(FIGURE_CODES + value % (NEGATION_CODES - FIGURE_CODES));
 }
 
-static inline uint16_t code_of(const token_list *tokens, int64_t i, uint32_t stem) {
-    uint64_t hash = tokens->hashes[i];
-    uint8_t trait = tokens->traits[i];
-    if (trait >= NUMBER_WORD) return figure_code(hash);
-    if (trait == NEGATION) return (uint16_t)(NEGATION_CODES + (hash >> 32) % (CODES - NEGATION_CODES));
-    if (tokens->kinds[i]) return (uint16_t)((hash >> 32) * FIGURE_CODES >> 32);
-    return (uint16_t)(((uint64_t)stem * STEMS >> 32) << STEM_SHIFT | hash >> (64 - STEM_SHIFT));
-}
-
-int64_t write_codes(const token_list *tokens, const uint32_t *stems, uint64_t seed, int64_t most, uint16_t *out) {
-    int64_t count = min_i64(tokens->count, most);
-    for (int64_t i = 0, next; i < count; i++) {
-        out[i] = code_of(tokens, i, stems[i]);
-        if (tokens->traits[i] != FIGURE || tokens->kinds[i]) continue;
-        out[i] = figure_code(number_at(tokens, i, seed, &next));
-        while (i + 1 < min_i64(next, count)) out[++i] = FURTHER_GROUP;
+void write_codes(const token_list *tokens, const uint32_t *stems, const number *numbers, int64_t number_count,
+                 int64_t first, int64_t count, uint16_t *out) {
+    const uint64_t *hashes = tokens->hashes;
+    const uint8_t *kinds = tokens->kinds, *traits = tokens->traits;
+    for (int64_t i = 0; i < count; i++) { /* most tokens: a loop without a branch */
+        uint16_t word = (uint16_t)(((uint64_t)stems[i] * STEMS >> 32) << STEM_SHIFT | hashes[i] >> (64 - STEM_SHIFT));
+        out[i] = kinds[i] ? (uint16_t)((hashes[i] >> 32) * FIGURE_CODES >> 32) : word;
     }
-    return count;
+    for (int64_t i = 0; i < count; i++) {
+        if (traits[i] <= HINT) continue;
+        if (traits[i] == NEGATION) out[i] = (uint16_t)(NEGATION_CODES + (hashes[i] >> 32) % (CODES - NEGATION_CODES));
+        else if (traits[i] == FIGURE && !kinds[i]) out[i] = FURTHER_GROUP; /* unless a number begins there */
+        else out[i] = figure_code(narrowed(hashes[i]));
+    }
+    for (int64_t k = 0; k < number_count && numbers[k].token - first < count; k++)
+        out[numbers[k].token - first] = figure_code(numbers[k].value);
 }
 
 sequence sequence_of(const view *one) {

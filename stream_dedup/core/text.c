@@ -12,7 +12,7 @@
 enum { FOLDED = 32, MASKED = 64 }; /* bytes of a block of either pass */
 enum { HASHED = 256 };             /* words of one block */
 
-static inline uint32_t class_of(uint32_t entry) { return entry >> CLASS_SHIFT & 3; }
+static inline uint32_t class_of(uint32_t entry) { return entry >> CLASS_SHIFT & 7; }
 
 /* Copy a block with ASCII letters in lower case; a bit for each byte that is beyond ASCII or an apostrophe. */
 static inline uint64_t lower_block(const uint8_t *from, uint8_t *to) {
@@ -47,7 +47,7 @@ typedef struct {
 static inline void write_entry(folding *text, uint32_t entry) {
     uint32_t code = entry & CODE_MASK;
     if (class_of(entry) == IGNORED) return;
-    text->has_characters |= class_of(entry) == CHARACTER;
+    text->has_characters |= class_of(entry) == CHARACTER || class_of(entry) == PART;
     if (code < 0x80) {
         *text->out++ = (uint8_t)code;
         return;
@@ -212,6 +212,7 @@ static inline int64_t add_token(token_list *tokens, uint8_t kind, int64_t start,
 static void split_characters(token_list *tokens, const token_tables *tables) {
     const uint8_t *text = tokens->text;
     int64_t word = -1, width;
+    bool is_character = false; /* what stands before */
     tokens->count = 0;
     tokens->has_characters = false;
     for (int64_t at = 0; at <= tokens->size; at += width) { /* a space follows the text */
@@ -221,14 +222,19 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
         uint8_t kind = code < tables->class_count ? tables->classes[code] : SEPARATOR;
         if (kind == WORD) {
             if (word < 0) word = at;
+            is_character = false;
             continue;
         }
         if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), tables);
         word = -1;
-        if (kind == CHARACTER) {
-            int64_t i = add_token(tokens, 1, at, at + width);
+        bool goes_on = kind == PART && is_character;
+        is_character = kind == CHARACTER || kind == PART;
+        if (is_character) {
+            int64_t i = goes_on ? tokens->count - 1 : add_token(tokens, 1, at, at + width);
             /* Inverted, because the code point of U+6574 equals the bytes of the word "te". */
             uint64_t hash = mix((~(uint64_t)code ^ tables->seed) * GOLDEN);
+            if (goes_on) hash = mix(rolled(tokens->hashes[i], hash));
+            tokens->places[2 * i + 1] = (int32_t)(at + width);
             tokens->hashes[i] = hash;
             tokens->traits[i] = look_up(&hash, tables);
             tokens->has_characters = true;
@@ -301,14 +307,16 @@ CORE_API int64_t tokens_of_text(const uint8_t *text, int64_t size, const token_t
 CORE_API int64_t word_spans(const uint32_t *codes, int64_t count, const uint8_t *classes, int64_t class_count,
                             int64_t *spans) {
     int64_t found = 0;
-    bool is_open = false;
+    uint8_t before = SEPARATOR;
     for (int64_t at = 0; at < count; at++) {
         uint8_t kind = codes[at] < class_count ? classes[codes[at]] : SEPARATOR;
         if (codes[at] == NON_JOINER && at && codes[at - 1] >= 0x0600 && codes[at - 1] <= 0x06FF) kind = SEPARATOR;
         if (kind == IGNORED) continue; /* it neither bounds nor splits a word */
-        if (kind == CHARACTER || (kind == WORD && !is_open)) spans[2 * found++] = at;
+        bool is_begun = kind == CHARACTER || (kind == WORD && before != WORD) || (kind == PART && before != CHARACTER);
+        if (kind == PART) kind = CHARACTER;
+        if (is_begun) spans[2 * found++] = at;
         if (kind != SEPARATOR) spans[2 * found - 1] = at + 1;
-        is_open = kind == WORD;
+        before = kind;
     }
     return found;
 }

@@ -111,7 +111,9 @@ static inline bool add_group(const token_list *tokens, int64_t i, digits *sum, b
     return is_whole;
 }
 
-uint64_t number_at(const token_list *tokens, int64_t i, uint64_t seed, int64_t *next) {
+/* The hash of the number that begins with token i, or of a word with digits; *next: the token after it. A number word
+ * and its digits have one hash. */
+static uint64_t number_at(const token_list *tokens, int64_t i, uint64_t seed, int64_t *next) {
     const int32_t *places = tokens->places;
     digits sum = {.count = 0};
     bool is_number = is_digit(tokens->text[places[2 * i]]);

@@ -134,17 +134,3 @@ def newest_clocks(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     """Return the last of the states of each partition, by partition."""
     newest_first = np.concatenate(parts)[::-1]
     return newest_first[np.unique(newest_first["partition"], return_index=True)[1]]
-
-
-def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
-    """Replace missing times (negative) in place by the highest time before them; return the highest time of all.
-
-    `before`: the highest time of earlier items. For a corpus that is compared as a whole, without a window.
-
-    >>> times = np.array([5, -1, 3, -1])
-    >>> fill_missing_times(times, START), times.tolist()
-    (5, [5, 5, 3, 5])
-    """
-    highest = np.maximum.accumulate(np.append(before, np.where(times < 0, START, times)))[1:]
-    times[times < 0] = np.maximum(highest[times < 0], 0)
-    return int(highest[-1]) if len(times) else before

@@ -124,7 +124,8 @@ def _where(item: Item, may_have_note: bool) -> int:
     headline, text = _folded(item.title), item.text
     if _MARKED_FIRST.match(headline) or _MARKED.search(headline):
         return IN_HEADLINE
-    if may_have_note and _has_note(_folded(f"\n{text[:_EDGE]}\n{text[max(len(text) - _EDGE, _EDGE) :]}")):
+    edges = text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"
+    if may_have_note and _has_note(_folded(f"\n{edges}")):
         return IN_TEXT
     return NEW_VERSION if _VERSION.match(headline) else 0
 

@@ -29,7 +29,7 @@ from stream_dedup.core import (
 )
 from stream_dedup.fingerprint.characters import encoded, fold
 
-VERSION = 6
+VERSION = 7
 """Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
 # 99.9 % of real headlines have at most 24 features. With 15 bits, one in 230 pairs of headlines of 12 words shares a
 # feature by chance, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
@@ -121,9 +121,9 @@ class _Batch(Struct, name="text_batch"):
 
 
 _PARTS = {"word": np.uint16, "shingle": np.uint64, "number": NUMBER, "passage": PASSAGE}
-_BYTES_OF = {"word": 4, "shingle": 4, "number": 64, "passage": 64}
-"""There is room for one part in so many bytes of text. A word has some six bytes, a passage at least eight words; where
-this is too little, the core makes more room in its scratch memory."""
+_BYTES_OF = {"word": 3, "shingle": 3, "number": 32, "passage": 32}
+"""There is room for one part in so many bytes of text. A character of Chinese has three, a passage sixteen; where this
+is too little, the core makes more room in its scratch memory."""
 
 
 class _Outputs(Struct, name="fingerprint_outputs"):

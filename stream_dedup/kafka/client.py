@@ -16,8 +16,11 @@ from kafka import KafkaConsumer as KafkaConsumer
 from kafka import KafkaProducer as KafkaProducer
 from kafka import TopicPartition as TopicPartition
 from kafka.admin import KafkaAdminClient as KafkaAdminClient
+from kafka.admin import OffsetSpec as OffsetSpec
+from kafka.admin import OffsetTimestamp as OffsetTimestamp
 from kafka.partitioner import murmur2 as murmur2
 from kafka.structs import MemberState as MemberState
+from kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 
 from stream_dedup.kafka import fetch, patches
 from stream_dedup.kafka.epochs import LeaderEpochs

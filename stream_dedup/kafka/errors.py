@@ -36,9 +36,13 @@ from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
 from kafka.errors import MessageSizeTooLargeError as MessageSizeTooLargeError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
+from kafka.errors import NoError as NoError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from kafka.errors import RebalanceInProgressError as RebalanceInProgressError
 from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError
 from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
+from kafka.errors import UnknownMemberIdError as UnknownMemberIdError
+from kafka.errors import for_code as for_code
 
 from stream_dedup.errors import ConfigError, Fenced, LoginRefused, StreamError, TransactionFailed
 from stream_dedup.settings import Settings

@@ -306,15 +306,6 @@ def shortened(before: Topic, now: Topic) -> list[str]:
     return changed
 
 
-def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """Return what a group has committed: (topic, partition) -> offset and metadata."""
-    with administrator(settings) as admin:
-        offsets = admin.list_group_offsets(group)[group]
-    return {
-        (place.topic, place.partition): (int(commit.offset), str(commit.metadata)) for place, commit in offsets.items()
-    }
-
-
 def has_had_records(settings: Settings, topic: str, runtime: Runtime = REAL) -> bool:
     """Return whether anything was ever written to the topic, even if it was deleted since."""
     with administrator(settings, runtime) as admin:

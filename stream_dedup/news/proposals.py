@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from stream_dedup.errors import ConfigError
 from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.item_lists import items_in
 from stream_dedup.news.names import PARTS
@@ -139,7 +140,10 @@ def query_for(document: Any) -> str | None:
         query = f"{path}[].{{{', '.join(f'{field}: {name}' for field, name in fields.items())}}}"
         if "text" not in fields or "'" in query:
             continue
-        reader = Query(query)
+        try:
+            reader = Query(query)
+        except ConfigError:  # it cannot be tried without the package that reads it, which is said where it is used
+            return query
         rows = (reader.items(document) or [])[:SHOWN_PATHS]
         if fits("text", [text_of(reader.item(row).get("text")) for row in rows if isinstance(row, dict)]):
             return query

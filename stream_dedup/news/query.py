@@ -10,11 +10,8 @@ import re
 from functools import cache
 from typing import Any
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.parser import ParsedResult
-
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.extras import require
 
 _PROJECTIONS = ("projection", "filter_projection", "value_projection")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -22,7 +19,7 @@ _IDENTITY = {"type": "identity", "children": []}
 
 
 class Query:
-    """A query of the settings. Raises ConfigError if it is malformed.
+    """A query of the settings. Raises ConfigError if it is malformed, or without the package that reads it.
 
     >>> query = Query("news[].{title: head.line}")
     >>> query.items({"news": [{"head": {"line": "Elm bridge opens"}}]})
@@ -32,22 +29,24 @@ class Query:
     """
 
     def __init__(self, expression: str) -> None:
+        jmespath = require("jmespath", "[item] query", "name the fields in [item.fields]")
+        self._error = jmespath.exceptions.JMESPathError
         try:
             self._whole = self._items = jmespath.compile(expression)
-        except JMESPathError as error:
+        except self._error as error:
             raise ConfigError(f"[item] query = {expression!r} is no JMESPath: {' '.join(str(error).split())}") from None
-        self._view: ParsedResult | None = None
+        self._view: Any = None
         tree = self._whole.parsed
         if tree["type"] in _PROJECTIONS and tree["children"][1]["type"] not in (*_PROJECTIONS, "identity"):
             first, view, *rest = tree["children"]
-            self._items = ParsedResult(expression, tree | {"children": [first, _IDENTITY, *rest]})
-            self._view = ParsedResult(expression, view)
+            self._items = jmespath.parser.ParsedResult(expression, tree | {"children": [first, _IDENTITY, *rest]})
+            self._view = jmespath.parser.ParsedResult(expression, view)
 
     def items(self, document: Any) -> list[Any] | None:
         """Return the items of a document, lists in the list opened; None if the query gives no list."""
         try:
             found = self._items.search(document)
-        except JMESPathError:  # the view of one item may fail, and says why there
+        except self._error:  # the view of one item may fail, and says why there
             return None
         if not found or not isinstance(found, list):
             return None
@@ -59,7 +58,7 @@ class Query:
             found = self._whole.search(record)
             if not found and self._view is not None:
                 found = self._view.search(record)
-        except JMESPathError as error:
+        except self._error as error:
             raise BadItem("type", f"[item] query: {error}") from None
         while isinstance(found, list) and len(found) == 1:
             found = found[0]

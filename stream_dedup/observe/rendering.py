@@ -1,16 +1,13 @@
 """What the status page and reports share: a Jinja2 environment with the templates, filters, and marks of differences.
 
-`templates/pairs.html` shows an item beside its original, on the status page (page.py) and on pages that stand alone in
-one file (`stand_alone`). News text is hostile: Jinja2 escapes every value, and the templates mark nothing as safe.
+`templates/pairs.html` shows an item beside its original, on the status page (page.py) and on the pages of the tools,
+which stand alone in one file. News text is hostile: Jinja2 escapes every value, and the templates mark nothing as safe.
 """
 
-import base64
-import hashlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -37,23 +34,6 @@ def environment(settings: Settings, place: Callable[[int, int], str]) -> Environ
     }  # fmt: skip
     made.globals |= {"rows": partial(_evidence, settings), "differences": _differences, "place_of": place}
     return made
-
-
-def stand_alone(environment: Environment, name: str, **values: Any) -> str:
-    """Render a page that stands alone in one file. Its policy runs only our own script, and loads nothing from
-    elsewhere.
-
-    The digests are those of what `templates/sheet.html` includes.
-    """
-    digests = {}
-    for kind, file in (("style", "page.css"), ("script", "report.js")):
-        content = environment.get_template(file).render().encode()
-        digests[kind] = base64.b64encode(hashlib.sha256(content).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return environment.get_template(name).render(policy=policy, **values)
 
 
 def _evidence(settings: Settings, verdict: Verdict) -> list[tuple[str, str, str]]:

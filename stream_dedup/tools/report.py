@@ -7,18 +7,23 @@ doubtful pairs of each reason, one for each original. Among equally doubtful pai
 random sample.
 """
 
+import base64
+import hashlib
 import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
 
 from stream_dedup.dedup.source_rules import IGNORE, REASONS
 from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.rendering import environment, stand_alone
+from stream_dedup.observe.rendering import environment
 from stream_dedup.observe.retained import TITLE_CHARS, ItemPair, Retained
 from stream_dedup.settings import Settings
 
@@ -131,3 +136,20 @@ class Report:
             text_chars=TEXT_CHARS, left_out=sum(counts.values()) - sum(len(one[2]) for one in lists),
             without_original=self._without_original,
         )  # fmt: skip
+
+
+def stand_alone(environment: Environment, name: str, **values: Any) -> str:
+    """Render a page that stands alone in one file. Its policy runs only our own script, and loads nothing from
+    elsewhere.
+
+    The digests are those of what `templates/sheet.html` includes.
+    """
+    digests = {}
+    for kind, file in (("style", "page.css"), ("script", "report.js")):
+        content = environment.get_template(file).render().encode()
+        digests[kind] = base64.b64encode(hashlib.sha256(content).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template(name).render(policy=policy, **values)

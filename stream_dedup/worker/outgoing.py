@@ -236,25 +236,6 @@ def was_held_back(record: Any) -> bool:
     return False
 
 
-def story_of(record: Any) -> str:
-    """Return the story of a record that a worker let through; "" if it names none, as those of earlier releases.
-
-    A header before our verdict came with the item.
-
-    >>> from types import SimpleNamespace
-    >>> ours = [("dedup-verdict", b"update"), ("dedup-story", b"1")]
-    >>> theirs = [("dedup-story", b"0"), ("dedup-verdict", b"unique")]
-    >>> [story_of(SimpleNamespace(headers=one)) for one in (ours, theirs, theirs + ours)]
-    ['1', '', '1']
-    """
-    for name, value in reversed(record.headers):
-        if name == STORY and value:
-            return str(value.decode("utf-8", "replace"))
-        if name == VERDICT:
-            break
-    return ""
-
-
 def _evidence(verdict: Verdict) -> Headers:
     """Return the headers that name the original of an item held back, an update, or a copy that a rule lets through."""
     if verdict.forward and verdict.kind not in (Kind.UPDATE, Kind.DUPLICATE):

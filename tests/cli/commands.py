@@ -5,8 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from stream_dedup.cli import main
 
@@ -19,7 +18,7 @@ def _all(command: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-ALL = _all(get_command(main.app))
+ALL = _all(main.app)
 COMMANDS = {path: command for path, command in ALL.items() if getattr(command, "commands", None) is None}
 
 

@@ -239,7 +239,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
+    patch.setattr("stream_dedup.tools.topics.live_reader.LiveReader", Reader)
     patch.setattr("stream_dedup.tools.topics.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
@@ -280,10 +280,10 @@ def _topics(patch: pytest.MonkeyPatch) -> None:
 def _groups(patch: pytest.MonkeyPatch) -> None:
     member = SimpleNamespace(role="active", host="h", id="m", partitions=[0])
     view = SimpleNamespace(state="Stable", members=[member], offsets={0: (1, 2)})
-    _answer(patch, "kafka.groups.show", lambda: view)
+    _answer(patch, "tools.topics.groups.show", lambda: view)
     reset = SimpleNamespace(deleted={"other": 3}, offsets={0: 5})
-    _answer(patch, "kafka.groups.reset", lambda: reset)
-    _answer(patch, "kafka.groups.set_offsets", lambda: {0: 5})
+    _answer(patch, "tools.topics.groups.reset", lambda: reset)
+    _answer(patch, "tools.topics.groups.set_offsets", lambda: {0: 5})
 
 
 def _tail(patch: pytest.MonkeyPatch) -> None:

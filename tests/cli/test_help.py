@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.tools.evaluate.labels import NEW, NOTHING_NEW, words_of

@@ -10,10 +10,9 @@ import pytest
 from stream_dedup.cli.main import COMMANDS
 from tests.cli.commands import ALL
 
-# What takes long to import: the Kafka client, arrays and the core, HTML and XML, the settings (which read TOML; Typer
-# loads pydantic itself), templates, metrics.
+# What takes long to import: the Kafka client, arrays and the core, HTML and XML, the settings, templates, metrics.
 HEAVY = {
-    "kafka", "numpy", "lxml", "selectolax", "tomllib", "msgspec", "jinja2", "prometheus_client", "httpx",
+    "kafka", "numpy", "pydantic", "lxml", "selectolax", "tomllib", "msgspec", "jinja2", "prometheus_client", "httpx",
     "scipy", "matplotlib", "pyarrow", "pyspark", "pandas", "jgo",
 }  # fmt: skip
 RUN = """
@@ -27,12 +26,17 @@ finally:
 """
 
 
-def imported(*arguments: str, code: str = RUN, **environment: str) -> set[str]:
-    """The heavy packages that a run of the command imports."""
+def printed(*arguments: str, code: str = RUN, **environment: str) -> list[str]:
+    """The lines that a run of the command prints; the last one names what it has imported."""
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
-    return HEAVY & set(done.stdout.splitlines()[-1].split())
+    return done.stdout.splitlines()
+
+
+def imported(*arguments: str, code: str = RUN) -> set[str]:
+    """The heavy packages that a run of the command imports."""
+    return HEAVY & set(printed(*arguments, code=code)[-1].split())
 
 
 def test_no_help_imports_anything_heavy() -> None:
@@ -46,11 +50,11 @@ def test_no_help_imports_anything_heavy() -> None:
         ("--version", set()),
         ("no-such-command", set()),
         ("health --url http://127.0.0.1:1/healthz", set()),
-        ("config show", {"tomllib"}),
-        ("config reference", {"tomllib"}),
-        ("check PAGE", {"tomllib", "msgspec", "numpy", "lxml", "selectolax"}),
-        ("explain A B", {"tomllib", "msgspec", "numpy", "lxml", "selectolax"}),
-        ("plan", {"tomllib", "msgspec", "numpy"}),
+        ("config show", {"tomllib", "pydantic"}),
+        ("config reference", {"tomllib", "pydantic"}),
+        ("check PAGE", {"tomllib", "pydantic", "msgspec", "numpy", "lxml", "selectolax"}),
+        ("explain A B", {"tomllib", "pydantic", "msgspec", "numpy", "lxml", "selectolax"}),
+        ("plan", {"tomllib", "pydantic", "msgspec", "numpy"}),
     ],
 )
 def test_a_command_imports_nothing_for_other_commands(arguments: str, needs: set[str]) -> None:
@@ -59,10 +63,21 @@ def test_a_command_imports_nothing_for_other_commands(arguments: str, needs: set
     assert imported(*(files.get(word, word) for word in arguments.split())) <= needs
 
 
-@pytest.mark.parametrize("words", ["stream-dedup ", "stream-dedup fi", "stream-dedup filter --"])
-def test_completion_imports_nothing_heavy(words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("stream-dedup ", "run"),
+        ("stream-dedup fi", "filter"),
+        ("stream-dedup filter --o", "--output"),
+        ("stream-dedup topics ", "fix"),
+        ("stream-dedup pairs --engine ", "spark"),
+    ],
+)
+def test_completion_offers_words_and_imports_nothing_heavy(words: str, offered: str) -> None:
     number = str(len(words.split(" ")) - 1)
-    assert imported(_STREAM_DEDUP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number) == set()
+    shown = printed(_STREAM_DEDUP_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=number)
+    assert f"plain,{offered}" in shown
+    assert HEAVY & set(shown[-1].split()) == set()
 
 
 @pytest.mark.parametrize("module", ["kafka.topics", "kafka.client", "kafka.reader", "settings", "observe.probe"])

@@ -5,7 +5,7 @@ import threading
 from unittest.mock import Mock
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from stream_dedup.cli import main
 from stream_dedup.cli.main import app
@@ -49,7 +49,7 @@ def test_no_memory_is_no_bug_and_names_the_cure(
 def test_a_thread_that_gets_no_memory_names_the_cure_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run() -> None:
+    def run(**_: object) -> None:
         thread = threading.Thread(target=Mock(side_effect=MemoryError))
         thread.start()
         thread.join()
@@ -57,7 +57,8 @@ def test_a_thread_that_gets_no_memory_names_the_cure_too(
     monkeypatch.setattr(main, "app", run)
     monkeypatch.setattr(main.logs, "machine_readable", lambda: False)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # restored after the test
-    main.main()
+    with pytest.raises(SystemExit):
+        main.main()
     said = capsys.readouterr().err
     assert "out of memory or threads" in said
     assert "Traceback" not in said

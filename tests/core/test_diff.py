@@ -147,6 +147,24 @@ def test_two_figures_with_a_word_or_two_between_them_are_two_facts() -> None:
     assert diff(known.replace("20 of the 47", "19 of the 48"), known)["facts"] == 2
 
 
+def test_words_on_both_sides_of_a_known_one_are_two_alterations() -> None:
+    known = f"{FERRY}The warmest June in Ashby county, Rutland, was in the second year of the long war. "
+    found = diff(known.replace("Ashby", "Corley").replace("Rutland", "Cornwall"), known)
+    assert (found["altered"], found["facts"]) == (2, 0)
+
+
+def test_two_figures_are_two_facts_where_the_words_behind_them_are_the_same() -> None:
+    # The four words "23 points and place" stand in both texts, but not in the same places.
+    known = f"{FERRY}The win took Ashby to 23 points and place sixteen, and left Corley at 33 points and place twelve. "
+    new = known.replace("23", "#").replace("33", "23").replace("#", "33")
+    assert diff(new, known)["facts"] == 2
+
+
+def test_a_denial_behind_the_first_word_of_a_text_is_a_fact() -> None:
+    known = "He was one of the best writers of songs in the whole country, and he has died at 81. " + FERRY
+    assert diff(known.replace("He was one", "He was not one"), known)["facts"] == 1
+
+
 def test_at_the_beginning_and_the_end_a_word_counts_if_the_headline_has_it() -> None:
     for new in (FERRY.replace("The old", "The new"), FERRY.replace("before the harvest", "before the winter")):
         word = "new" if "new" in new else "winter"

@@ -188,6 +188,33 @@ ONE_SITE = {
     ),
 }
 """The same of one site."""
+FAIR = (
+    "The lantern fair of Tarnmoor opens on Friday evening beside the river. Some bands play on both stages, and the "
+    "ferries stop only after midnight."
+)
+RAIN = (
+    "The weather service warns of heavy rain in {}, where the river may leave its bed before the morning. People who "
+    "live beside the water should sleep upstairs and take their cars to the market square."
+)
+GOES_ON = {
+    "a first sentence in old words, and a headline": (
+        (FIRE_TITLE, FIRE),
+        (
+            "Warehouse fire in Tarnmoor: walls fall",
+            "A wall of the furniture warehouse in Tarnmoor fell where a fire injured 6 people on Wednesday night, the "
+            f"brigade said.{FIRE.partition('.')[2]}",
+        ),
+    ),
+    "called off": (
+        ("Lantern fair in Tarnmoor opens on Friday", FAIR),
+        ("Off: Lantern fair in Tarnmoor opens on Friday", f"{FAIR} The town feared a storm and sent the bands home."),
+    ),
+    "another place over a cut": (
+        ("Flood warning for Elmside tonight", f"{RAIN.format('Elmside')} {EVACUATE}"),
+        ("Flood warning for Oakmere tonight", RAIN.format("Oakmere")),
+    ),
+}
+"""The same of another site."""
 AGAIN = [
     ("a notice", BANK[3], "wire.example", 15, "+-"),
     ("a notice", BANK[3], "wire.example", 24, "++"),
@@ -209,6 +236,18 @@ CASES = [
     Case("a copy without marks", two(("", UNMARKED), ("", UNMARKED[:-10])), "+-"),
     *(Case(what, two(*stories, hour=26), "++") for what, stories in NEWS.items()),
     *(Case(f"{what}, at once", two(*stories, "site.example"), "++") for what, stories in ONE_SITE.items()),
+    *(Case(what, two(*stories), "++") for what, stories in GOES_ON.items()),
+    Case(
+        "a warning that three unlike reports have, and that the headline says",
+        [
+            item("1", ("Council of Tarnmoor meets", f"{FAIR} {EVACUATE}")),
+            item("2", ("Banker found guilty", f"{VERDICT} {EVACUATE}")),
+            item("3", (FIRE_TITLE, f"{FIRE} {EVACUATE}")),
+            item("4", ("Flood of 2 metres in Elmport", f"{OWN['Elmport']} {FERRY}"), 1),
+            item("5", ("Flood of 2 metres in Elmport: leave at once", f"{OWN['Elmport']} {FERRY} {EVACUATE}"), 2),
+        ],
+        "+++++",
+    ),
     Case(
         "a warning that three like reports have",
         [

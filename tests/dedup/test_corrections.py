@@ -129,3 +129,10 @@ def test_a_word_of_corrections_far_from_both_ends_of_a_text_is_no_hint() -> None
     hints = Fingerprinter(Scheme(FingerprintSettings()))(items).hints
     assert hints is not None
     assert hints.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("before", [0, 1, 299, 300, 301, 600, 5000])
+def test_a_note_is_found_wherever_it_lies_at_an_end(before: int) -> None:
+    note = "\nCorrection: It cost 83 million."
+    text = "x" * before + note
+    assert corrections([Item("1", "Bridge opens", text, "a.example", 0)]).tolist() == [IN_TEXT]

@@ -3,6 +3,8 @@
 Also the numbers of a text, the words of its filter, and what is cut off headlines.
 """
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,7 +94,7 @@ def test_a_letter_stands_for_itself() -> None:
         ("one two three", 3),
         ("新闻联播 2024 ok", 6),  # four characters, two words
         ("ニュース", 4),
-        ("ข่าว", 4),  # Thai: by character
+        ("ข่าว", 3),  # Thai: by character, with its marks
         ("뉴스 속보", 2),  # Korean writes words apart
         ("हिन्दी समाचार", 2),  # vowel signs are no separators
         ("أخبار اليوم", 2),
@@ -106,6 +108,13 @@ def test_a_letter_stands_for_itself() -> None:
 )
 def test_every_script_has_its_tokens(text: str, count: int) -> None:
     assert len(tokens_of(text).hashes) == count
+
+
+@pytest.mark.parametrize("text", ["ត្រូវបានចាប់ខ្លួន", "ที่นี่", "ຊື່ສັດ", "ကျွန်ုပ်", "བོད་ཡིག", "か\u3099き"])
+def test_marks_of_scripts_without_spaces_belong_to_the_character_before(text: str) -> None:
+    spans = [text[start:end] for start, end in word_spans(text)]
+    assert len(spans) == len(tokens_of(text).hashes) < len(text)
+    assert not any(unicodedata.category(part[0])[0] == "M" for part in spans[1:])
 
 
 # -- words and numbers -------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ text to what a person sees of it.
 """
 
 import gc
-import io
 import json
 import math
 import time
@@ -14,8 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import compare_texts, word_key, word_spans
@@ -81,7 +78,7 @@ def _survey(settings: Settings, decode: Decoder, text: str) -> None:
 def _explain(text: str) -> None:
     """Show a text beside one that lacks its middle."""
     other = text[: len(text) // 3] + " x " + text[len(text) // 2 :]
-    Console(file=io.StringIO(), width=100).print(side_by_side(compare_texts("a", "b"), compare_texts(text, other), 100))
+    list(side_by_side(compare_texts("a", "b"), compare_texts(text, other), 100))
 
 
 def _report(settings: Settings, text: str) -> None:

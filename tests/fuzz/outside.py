@@ -9,12 +9,11 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import unquote
 
+import click
 import h11
 import msgspec
-import typer
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.cli.common import begin_ms
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
@@ -22,11 +21,11 @@ from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
-from stream_dedup.settings.reference import effective
-from stream_dedup.tools.cli.shared import parse_count, parse_size
+from stream_dedup.tools.cli.shared import begin_ms, parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
 from stream_dedup.tools.evaluate.rates import agreement
 from stream_dedup.tools.evaluate.sampling import Sample, Strata, _decision, _row
+from stream_dedup.tools.reference import effective
 from stream_dedup.worker.outgoing import EVIDENCE
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW
@@ -195,7 +194,7 @@ def outside_targets() -> list[Target]:
                0.02),
         Target("arguments", arguments, [*(b"%dE%c" % (n, c) for n in (1, 99) for c in b"KT"), b"9" * 400, b"e99", b"-",
                b".", b"T", b"d", b":00", "٣".encode(), b"0001", b"9999"], _argument,
-               (typer.BadParameter, UsageError), 0.2),
+               (click.BadParameter, UsageError), 0.2),
         Target("labels", [label * 2], [*JSON, b"\n", b'"label":', b'"both"', b"[" * 2000], _labels, (InputError,), 0.1),
         Target("sample", [pair + b"\n\0" + label], [*JSON, b"\n", b"\0", b'"decision":', b'"guard"', b'"update"'],
                _sample, (InputError,), 0.05),

@@ -19,13 +19,14 @@ from stream_dedup.changelog.headers import (
     TaskSummary,
     offsets_header,
 )
-from stream_dedup.changelog.journal import MAGIC, Journal, packed, read_entries, write_entries
+from stream_dedup.changelog.journal import MAGIC, packed, read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.batch.filter_state import Begin, Commit, FilterState, Finish, RecordedInput
+from stream_dedup.tools.batch.journal import Journal
 from stream_dedup.worker.resume import Note
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import click
 import lz4.frame
 import numpy as np
 import pytest
-import typer
 import zstandard
 from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
@@ -247,7 +247,7 @@ REFUSED: list[Case] = [
        ConfigError, r"a\.toml") for value in TOML),
     *((lambda tmp, m=more: in_file(tmp / "labels.jsonl", LABEL % m, read_labels), InputError, "line 1")
       for more in (b'"x": ' + b"[" * 5000, b'"lang": "\xff"')),
-    *((lambda _, p=parse, t=text: p(t), typer.BadParameter, r"\A[^\0]{0,199}\Z")
+    *((lambda _, p=parse, t=text: p(t), click.BadParameter, r"\A[^\0]{0,199}\Z")
       for parse in (parse_count, parse_size) for text in ("9" * 400, "9" * 5000, "1e99", "9" * 400 + "T", "1e16")),
     *((lambda _, f=field, v=value: judge_at(f, v), UsageError, f"{field} must be a whole number below")
       for field, value in (("partition", 2**31), ("partition", -(2**40)), ("offset", 2**62), ("offset", 2**70))),

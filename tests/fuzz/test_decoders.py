@@ -63,7 +63,7 @@ NEEDS_NONE = {
     "tools/batch/articles.py": "arrays that the same process has just made",
     "tools/batch/corpus.py": "arrays that the same process has just written",
     "index/rows.py": "sequences that the core has just packed",
-    "kafka/groups.py": "a date in an option of a command",
+    "tools/topics/groups.py": "a date in an option of a command",
     "dedup/passages.py": "code points of a text that was decoded before",
     "fingerprint/characters.py": "tables of its own",
     "fingerprint/kernel.py": "the bytes of a text that was decoded before",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError
@@ -110,7 +110,7 @@ def test_it_imports_only_the_standard_library() -> None:
     )
     assert shown.returncode == 1
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in shown.stderr.splitlines()}
-    assert not loaded & {"numpy", "kafka", "pydantic", "typer", "prometheus_client"}
+    assert not loaded & {"numpy", "kafka", "pydantic", "click", "prometheus_client"}
 
 
 def test_what_answers_cannot_steer_the_terminal(

@@ -239,12 +239,18 @@ def novelty_of(s: Similar) -> Any:
     is_wall = s.same_source and bool(s.headline < F32(0.5) and s.grounded <= F32(0.2))
     is_as_long = abs(F32(s.log_size_ratio)) < F32(0.12)
     is_said = bool(s.said >= 2 and s.rest <= 6) or bool(s.said >= 3 and s.rest <= 15)
-    is_follow_up = bool(s.headline < F32(0.61)) and is_as_long and is_said
-    is_turned = bool(s.headline >= F32(0.5) and is_as_long and s.altered_headline >= 1 and s.unmatched <= 4)
+    is_lead = bool(s.lead >= 5) or bool(s.said >= 1 and s.lead >= 2)
+    is_lead &= bool(s.headline < F32(0.8) and s.new_headline >= 1 and s.rest <= 1)
+    is_follow_up = is_as_long and ((bool(s.headline < F32(0.61)) and is_said) or is_lead)
+    is_more = bool(s.log_size_ratio > 0 and s.lost_words < 1 and s.new_headline >= 1 and s.fresh + s.brief >= 3)
+    is_continued = is_more and bool(F32(0.59) <= s.headline < 1) and not s.headline_losses > 0
+    is_cut = bool(s.headline >= F32(0.5)) and F32(-0.7) < s.log_size_ratio < F32(0.12)
+    is_short = is_as_long and s.smaller_size < 100
+    is_turned = (is_cut or is_short) and bool(s.altered_headline >= 1 and s.unmatched <= 4)
     fixed = F32(0)
     terms = (
         is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled(s),
-        is_follow_up, is_turned,
+        is_follow_up, is_continued, is_turned,
     )  # fmt: skip
     for value, term in zip(terms, rule.FIXED.values(), strict=True):
         fixed += F32(term.weight) * F32(value)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from stream_dedup.fingerprint import characters, lexicon
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
+from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, PART, SEPARATOR, WORD
 from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.kernel import HEADLINE_FEATURES
 from stream_dedup.fingerprint.scheme import Scheme
@@ -152,7 +152,10 @@ def plain_tokens_of(text: str, seed: int) -> list[Token]:
         elif word:
             out.append(Token(hash_of_word(word, seed), word, False, start, at))
             word = ""
-        if kind == CHARACTER:
+        if kind == PART and out and out[-1].end == at and out[-1].is_character:
+            last, h = out[-1], mix((~ord(character) ^ seed) * GOLDEN & M64)
+            out[-1] = last._replace(hash=mix(rolled(last.hash, h)), text=last.text + character, end=at + size)
+        elif kind in (CHARACTER, PART):
             out.append(Token(mix((~ord(character) ^ seed) * GOLDEN & M64), character, True, at, at + size))
         at += size
     return out
@@ -408,11 +411,13 @@ def passages_of(
     begins = [0, *(end for end, _ in sentences)]
     marked = sum(end - begin for begin, (end, is_sentence) in zip(begins, sentences, strict=False) if is_sentence)
     thai = sum("\u0e00" <= token.text[0] <= "\u0eff" for token in tokens)  # or Lao: they have no sentence marks
-    has_marks = 10 * marked > len(tokens) and 2 * thai <= len(tokens)
+    is_unmarked = 2 * thai > len(tokens)
+    has_marks = 10 * marked > len(tokens) and not is_unmarked
     for end, is_sentence in sentences:
-        length = sum(1 if token.is_character else 2 for token in tokens[start:end])
+        length = sum((token.end - token.start) // 3 if token.is_character else 2 for token in tokens[start:end])
         is_prose = (is_sentence or not has_marks) and length >= (15 if is_sentence else 80)
-        is_marked = is_sentence and data[max(tokens[start].start - 1, 0) : tokens[start].start] not in (b"(", b"[")
+        is_marked = is_sentence or (is_unmarked and length >= 30)
+        is_marked = is_marked and data[max(tokens[start].start - 1, 0) : tokens[start].start] not in (b"(", b"[")
         while start < end:
             until = end if end - start < 24 else start + 16  # a short rest joins the passage before it
             h = until - start

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from tests.reference.fingerprint import FIGURES_FROM, FURTHER_GROUP, GOLDEN, M64, NEGATIONS_FROM, Passage, Print
 
-GRAM, MOST_CHAIN, MOST_GAP, FLANK, LEAD, DATELINE, MOST_REPLACED, FEW_WORDS = 4, 8, 40, 3, 64, 8, 5, 3
+GRAM, MOST_CHAIN, MOVED, MOST_RUNS, MOST_GAP, FLANK, LEAD = 4, 8, 8, 32, 40, 3, 64
+DATELINE, MOST_REPLACED, FEW_WORDS = 8, 5, 3
 MOST_LOST = 80
 
 
@@ -84,6 +85,7 @@ def diff_of(new: Print, known: Print) -> Diff | None:
     diff = Diff(new.codes, known.codes, start, known_start, headline)
     pair_runs(diff, known_start, len(diff.known))
     if diff.partners:
+        keep_short_runs_in_order(diff)
         pair_runs(diff, 0, known_start)
         pair_gaps(diff)
     return diff
@@ -120,6 +122,54 @@ def pair_runs(diff: Diff, begin: int, end: int) -> None:
             diff.pair_up(i, j)
             i, j = i + 1, j + 1
         expected = i
+
+
+def keep_short_runs_in_order(diff: Diff) -> None:
+    """Between two long runs that follow each other in both texts, unpair short ones with figures that lie elsewhere,
+    or do not follow each other.
+    """
+    long = [run for run in runs_of(diff, diff.start, len(diff.own)) if len(run) >= MOVED]
+    ends = [(diff.start, diff.known_start), *((run.stop, diff.partners[run.stop - 1] + 1) for run in long)]
+    begins = [*((run.start, diff.partners[run.start]) for run in long), (len(diff.own), len(diff.known))]
+    for (begin, known_begin), (end, known_end) in zip(ends, begins, strict=True):
+        if known_begin <= known_end:
+            keep_order(diff, range(begin, end), range(known_begin, known_end))
+
+
+def runs_of(diff: Diff, begin: int, end: int) -> list[range]:
+    """Return the runs of own[begin:end] whose partners follow each other, too."""
+    runs: list[range] = []
+    for i in range(begin, end):
+        if i not in diff.partners:
+            continue
+        goes_on = runs and runs[-1].stop == i and diff.partners[i] == diff.partners[i - 1] + 1
+        runs[-1:] = [range(runs[-1].start, i + 1)] if goes_on else [*runs[-1:], range(i, i + 1)]
+    return runs
+
+
+def keep_order(diff: Diff, own: range, known: range) -> None:
+    """Unpair the runs outside `known`, and of MOST_RUNS others those that are not in the longest ordered row."""
+    kept: list[tuple[int, list[range]]] = []
+    inside: list[range] = []
+    for run in runs_of(diff, own.start, own.stop):
+        if len(inside) == MOST_RUNS:
+            break
+        if diff.partners[run.start] not in known:
+            unpair_figures(diff, run)
+            continue
+        rows = [row for row in kept if diff.partners[row[1][-1].start] <= diff.partners[run.start]]
+        words, before = max(rows, key=lambda row: row[0], default=(0, []))
+        kept.append((words + len(run), [*before, run]))
+        inside.append(run)
+    _, best = max(kept, key=lambda row: row[0], default=(0, []))
+    for run in inside:
+        if run not in best:
+            unpair_figures(diff, run)
+
+
+def unpair_figures(diff: Diff, run: range) -> None:
+    for i in run if any(is_figure(diff.own[i]) for i in run) else ():
+        diff.used.discard(diff.partners.pop(i))
 
 
 def pair_gaps(diff: Diff) -> None:
@@ -159,7 +209,7 @@ def align(diff: Diff, a: int, m: int, b: int, n: int) -> None:
 
 
 def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
-    """Sum up all sentences but those with a passage of prose that recurs."""
+    """Sum up all sentences but those with a passage that recurs, unless the new headline says two words of theirs."""
     found, state, begin = Found(), State(), 0
     prose, recurs = False, False
     tokens: list[Token] = []  # of the sentences that follow each other
@@ -168,7 +218,8 @@ def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
         recurs |= passage.hash in recurring
         if not passage.is_last:
             continue
-        if recurs:
+        new = {diff.own[i] for i in range(diff.start + begin, diff.start + passage.end) if i not in diff.partners}
+        if recurs and len(new & diff.headline) < 2:
             add_gaps(diff, tokens, found)
             tokens = []
         else:
@@ -299,12 +350,13 @@ def add_replacement(diff: Diff, own: range, found: Found) -> None:
     of_headline = sum(code in diff.headline for code in came)
     figures, lost_figures = sum(map(is_figure, came)), sum(map(is_figure, went))
     is_inside = own.start > diff.start and own.stop < len(diff.own)
-    if not is_flanked and not of_headline and not (is_inside and figures):
+    is_denied = sum(map(is_negation, came + went)) % 2
+    if not is_flanked and not of_headline and not (is_inside and (figures or is_denied)):
         return  # a dateline, a byline or a credit
     found.of_headline += of_headline
-    stems = {stem_of(diff.known[j]) for j in known}
-    is_restyled = any(diff.own[i] < FIGURES_FROM and stem_of(diff.own[i]) in stems for i in own)
-    if sum(map(is_negation, came + went)) % 2:
+    stems = {stem_of(code) for code in went}
+    is_restyled = any(code < FIGURES_FROM and stem_of(code) in stems for code in came)
+    if is_denied:
         found.facts += 1
     elif figures and ((len(came) == len(went) and figures == lost_figures) or (len(came) == 1 and not went)):
         found.facts += figures

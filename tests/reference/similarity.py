@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
+from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, PART, SEPARATOR, WORD
 from stream_dedup.fingerprint.headlines import cut_tail
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
@@ -281,18 +281,18 @@ def compare(
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Where the words of a text begin and end, as it is written."""
-    spans, is_open = list[tuple[int, int]](), False
+    spans, before = list[tuple[int, int]](), SEPARATOR
     for i, character in enumerate(text):
         kind = class_of(character, classes_of())
         if character == "\u200c" and i and "\u0600" <= text[i - 1] <= "\u06ff":
             kind = SEPARATOR
         if kind == IGNORED:
             continue
-        if kind == CHARACTER or (kind == WORD and not is_open):
-            spans.append((i, i + 1))
-        elif kind == WORD:
-            spans[-1] = spans[-1][0], i + 1
-        is_open = kind == WORD
+        goes_on = kind == before == WORD or (kind == PART and before == CHARACTER)
+        kind = CHARACTER if kind == PART else kind
+        if kind != SEPARATOR:
+            spans[len(spans) - goes_on :] = [(spans[-1][0] if goes_on else i, i + 1)]
+        before = kind
     return spans
 
 

@@ -29,8 +29,11 @@ class Remembering:
         self._blocks_start = 0
         self._owner = f"{settings.kafka.group_id}-global"
         self._scheme = Scheme(settings.fingerprint).id
+        topics = check_topics(settings)
+        # With the id of another topic, a worker would read all blocks.
+        self._topic_id = topics[settings.topics.changelog].id
         # Without offsets in the changelog or the group, a worker would not know where to resume.
-        self._start = offsets_header(dict.fromkeys(range(check_topics(settings)[settings.topics.input].partitions), 0))
+        self._start = offsets_header(dict.fromkeys(range(topics[settings.topics.input].partitions), 0))
         self._producer = TaskProducer(client.producer(settings, self._owner), _PATIENCE, no_deadline)
 
     def __enter__(self) -> "Remembering":
@@ -50,7 +53,9 @@ class Remembering:
         self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
 
     def _record(self, entry: ChangelogEntry) -> Outgoing:
-        headers = [self._start, entry.span.header(), *([blocks_header(self._blocks_start)] if entry.is_merged else [])]
+        headers = [self._start, entry.span.header()]
+        if entry.is_merged:
+            headers.append(blocks_header(self._blocks_start, self._topic_id))
         place = self.places.merged if entry.is_merged else self.places.blocks
         now = int(time.time() * 1000)
         block = encode(entry.delta, self._scheme)

@@ -14,6 +14,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, StreamError
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.runtime import REAL
+from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import BatchReport, Observer
@@ -27,8 +28,8 @@ def context(settings: Settings) -> WorkerContext:
 
 
 def open_store(settings: Settings) -> StateStore:
-    """The state store of the task of scope global."""
-    return StateStore(context(settings), "global", 0)
+    """The state store of the task of scope global, as a worker makes it."""
+    return StateStore(context(settings), "global", 0, check_topics(settings)[settings.topics.changelog].id)
 
 
 class Watching(Observer):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import TopicError

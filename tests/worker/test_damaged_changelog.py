@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaProducer
-from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
 from stream_dedup.cli.main import app

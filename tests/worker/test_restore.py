@@ -13,11 +13,12 @@ from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings
 from stream_dedup.worker import restore
 from stream_dedup.worker.state_store import StateStore
+from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make, administrator
 from tests.harness.wait import wait_until
 from tests.lab.benchmarks.memory import deltas
 from tests.worker.remembered import Remembering
-from tests.worker.support import open_store
+from tests.worker.support import open_store, run_until
 
 pytestmark = pytest.mark.kafka
 
@@ -55,17 +56,23 @@ def ids_of(*some: Delta) -> list[str]:
     return [name for delta in some for name in delta.ids]
 
 
-def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
-    writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetched: list[Any] = []
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The records of the changelog that were read so far."""
+    records: list[Any] = []
     take = restore.ChangelogReader._accept
 
-    def counted(self: restore.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
-        fetched.extend(records)
-        take(self, place, records)
+    def counted(self: restore.ChangelogReader, place: TopicPartition, polled: Sequence[Any]) -> None:
+        records.extend(polled)
+        take(self, place, polled)
 
     monkeypatch.setattr(restore.ChangelogReader, "_accept", counted)
+    return records
+
+
+def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
+    writer: Remembering, small: None, fetched: list[Any]
+) -> None:
     every = one_row_each(writer.settings, 205)
     for delta in every:
         writer.write(delta)
@@ -73,6 +80,22 @@ def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
     assert rows == ids_of(*every)
     assert found.blocks == 20 + 5, "205 transactions: twenty merged blocks, and five blocks that are in none"
     assert len(fetched) == 20 + 5, "the blocks before are not even fetched: the last merged block says where to begin"
+    fetched.clear()
+    feed(writer.settings, made_up(1))
+    run_until(writer.settings, 1)
+    assert len(fetched) == 20 + 5, "a worker reads no more"
+
+
+def test_a_worker_reads_only_the_last_blocks_of_the_worker_before(make: Make, small: None, fetched: list[Any]) -> None:
+    """Merged blocks name the topic whose offset they give; a worker takes that offset only in this topic."""
+    settings = make(worker={"batch_items": 1})
+    feed(settings, made_up(25))
+    run_until(settings, 25)
+    feed(settings, made_up(1))
+    run_until(settings, 1)
+    blocks = [record.offset for record in fetched if record.partition == index_partitions(settings.topics.changelog, 0).blocks.partition]
+    assert blocks
+    assert min(blocks) >= 20, "ten blocks and the markers of their transactions are merged, and then ten more"
 
 
 @pytest.mark.parametrize("is_merged", [True, False])

@@ -5,6 +5,8 @@
    counts as `_UNKNOWN`. Groups that are sure of one item come first, so a family of a thousand copies is one step.
 2. **Leaders.** The best item (`Keep`) of such a cluster represents those in which it is recognised; of the rest the
    best one represents others, and so on.
+3. **What stays.** Of the items that a leader represents, one has something new if it has it beside the leader and each
+   better one that stays for the same reason. So of thirty copies of a fuller version one stays.
 
 The clusters depend on pairs and merits alone, not on the order of the items: equal merits are ordered by the length of
 the body, then by the hash of the id.
@@ -35,7 +37,7 @@ CLUSTER_COLUMNS: Columns = {
 }  # fmt: skip
 # The score of a pair that is not near, or was no candidate. Of 0, -0.5, -1 and -2, recall falls and precision rises by
 # .003 a step.
-_UNKNOWN = -1.0
+_UNKNOWN = -0.5
 LARGEST = 5
 """Clusters that a summary names."""
 # A cluster with this many headlines, which is more than half of its items, may be no article, but a site's form.
@@ -93,7 +95,8 @@ def parse_keep(text: str, scheme: Scheme) -> Keep:
 
 
 class Clusters(NamedTuple):
-    """Of each item: the one that represents it, itself if it stands alone; whether it has something new beside it."""
+    """Of each item: the one that represents it, itself if it stands alone; whether it has something new beside that one
+    and the better ones of its cluster that have something new, too."""
 
     representatives: Rows
     is_new: NDArray[np.bool_]
@@ -145,27 +148,32 @@ def clusters_of(
     a, b = by_merit[best[unmet]], by_merit[unmet]
     codes = distinct(codes_of(np.maximum(a, b), np.minimum(a, b)))
     chunks = [*chunks, (codes, compare(codes))]
-    joined = [np.empty(0, np.uint64)]
-    for better, worse, found in _edges(chunks, place):
-        joins = found["joins"] & (best[better] == best[worse])
-        joined.append(codes_of(better[joins], worse[joins]))
-    leaders = _leaders(distinct(np.concatenate(joined)), size)
-    is_new = np.zeros(size, np.bool_)
-    for better, worse, found in _edges(chunks, place):
-        is_new[worse[found["adds"] & (leaders[worse] == better)]] = True
-    return Clusters(by_merit[leaders][place], is_new[place])
+
+    def led(edge: str, groups: Rows) -> Rows:
+        """The leader of each place within its group, by the edges of this name."""
+        codes = [np.empty(0, np.uint64)]
+        for better, worse, edges in _edges(chunks, place):
+            is_led = edges[edge] & (groups[better] == groups[worse])
+            codes.append(codes_of(better[is_led], worse[is_led]))
+        return _leaders(distinct(np.concatenate(codes)), size)
+
+    leaders = led("joins", best)
+    stays = led("adds_nothing", leaders) == np.arange(size)
+    return Clusters(by_merit[leaders][place], (stays & (leaders != np.arange(size)))[place])
 
 
-_EDGE = np.dtype([("joins", "?"), ("adds", "?")])
+_EDGE = np.dtype([("joins", "?"), ("adds_nothing", "?")])
 
 
 def _edges(chunks: Iterable[Chunk], place: Rows) -> Iterator[tuple[Rows, Rows, NDArray[np.void]]]:
-    """The places of pairs, the better one first; whether the worse item may stand behind it, and adds something."""
+    """The places of pairs, the better one first; whether the worse item may stand behind it, and then adds nothing."""
     for codes, found in chunks:
         later, earlier = (place[rows] for rows in rows_of(codes))
         edges = np.empty(len(codes), _EDGE)
-        for name, of_found in (("joins", "joins"), ("adds", "is_new")):
-            edges[name] = np.where(later > earlier, found[f"later_{of_found}"], found[f"earlier_{of_found}"])
+        joins, adds = (
+            np.where(later > earlier, found[f"later_{name}"], found[f"earlier_{name}"]) for name in ("joins", "is_new")
+        )
+        edges["joins"], edges["adds_nothing"] = joins, joins & ~adds
         yield np.minimum(later, earlier), np.maximum(later, earlier), edges
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import batches
-from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.dedup.clocks import START
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.kernel import Texts
@@ -317,3 +317,17 @@ def map_in_order(executor: Executor, function: Callable[[In], Out], inputs: Iter
     finally:
         for future in pending:
             future.cancel()
+
+
+def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
+    """Replace missing times (negative) in place by the highest time before them; return the highest time of all.
+
+    `before`: the highest time of earlier items. For a corpus that is compared as a whole, without a window.
+
+    >>> times = np.array([5, -1, 3, -1])
+    >>> fill_missing_times(times, START), times.tolist()
+    (5, [5, 5, 3, 5])
+    """
+    highest = np.maximum.accumulate(np.append(before, np.where(times < 0, START, times)))[1:]
+    times[times < 0] = np.maximum(highest[times < 0], 0)
+    return int(highest[-1]) if len(times) else before

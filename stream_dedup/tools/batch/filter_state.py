@@ -21,13 +21,14 @@ import numpy as np
 import xxhash
 
 from stream_dedup.changelog import block
-from stream_dedup.changelog.journal import Entry, Journal
+from stream_dedup.changelog.journal import Entry
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.files import open_locked, sync_directory
 from stream_dedup.inputs.packing import STDIN, as_text
 from stream_dedup.settings import Settings
+from stream_dedup.tools.batch.journal import Journal
 
 START_OVER = "start over with another state directory (which remembers nothing)"
 """The last resort in messages about a state that does not fit the run."""

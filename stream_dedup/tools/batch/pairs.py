@@ -173,7 +173,7 @@ def find_pairs(
     pairs, clusters: JSON Lines, or what the suffix .csv, .tsv or .parquet says; "-" is standard output. An existing
     file is replaced at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are
     not written. keep: how the representative of each cluster is chosen (`parse_keep`), by default the earliest.
-    drop_new: what has something new beside its representative does not stay.
+    drop_new: only representatives stay.
     memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
     newest ones (it replaces the settings' limit, which is for the stream). file_format: overrides what the names of the
     inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are

@@ -9,24 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
-
 from stream_dedup.cli import common
 from stream_dedup.cli.common import (
     BootstrapOption,
-    CleanConsole,
     ConfigOption,
     JsonOption,
     argument,
-    one_line,
     option,
     print_json,
-    print_table,
-    warn,
 )
+from stream_dedup.cli.terminal import Console, Line, ProgressLine, beside, one_line, print_table, warn
 from stream_dedup.errors import BadItem, InputError, UsageError
+from stream_dedup.tools.cli import shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +53,9 @@ def explain_command(
     first: Annotated[str, argument("EARLIER", "The earlier item: JSON, a file with one JSON item, or an id.")],
     second: Annotated[str, argument("LATER", "The later item, in the same form.")],
     corpus: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         option("File or directory that has the items with these ids, as for `filter`. Repeatable.", "FILE", "--in"),
-    ] = None,
+    ] = (),
     bootstrap: BootstrapOption = None,
     since: Annotated[
         str | None, option("On Kafka: how far back to look: 90m, 2h, 30d. Default: [window] length.", "DURATION")
@@ -102,7 +96,7 @@ def explain_command(
     if is_on_kafka:
         items = _on_kafka(settings, first, second, since)
     else:
-        items = _items(names, corpus or [], Decoder(settings.item), settings.item.query)
+        items = _items(names, corpus, Decoder(settings.item), settings.item.query)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
@@ -114,16 +108,16 @@ def _on_kafka(settings: Settings, first: str, second: str, since: str | None) ->
     from stream_dedup.settings.base import duration
     from stream_dedup.tools.topics.lookup import find_pair
 
-    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
-    with common.progress_bars() as bars:
-        found = find_pair(settings, first, second, begin, lambda read, total: bars("looking", read, total))
-    console = CleanConsole(stderr=True)
+    begin = shared.begin_ms(duration(settings.window.length) if since is None else since)
+    with ProgressLine() as status:
+        found = find_pair(settings, first, second, begin, lambda read, total: status("looking", read, total))
+    console = Console(stderr=True)
     for item, place in found:
         console.print(f"found {one_line(item.id)} at {place}", soft_wrap=True)
     return [item for item, _ in found]
 
 
-def _items(names: list[str], corpus: list[str], decode: Decoder, query: str | None) -> list[Item]:
+def _items(names: list[str], corpus: tuple[str, ...], decode: Decoder, query: str | None) -> list[Item]:
     from stream_dedup.inputs.lines import LineReader, item_of
     from stream_dedup.inputs.packing import check_inputs, files_of
     from stream_dedup.news.item import Item
@@ -176,11 +170,9 @@ def _is_json(name: str) -> bool:
 
 
 def _print(items: list[Item], explanation: Explanation) -> None:
-    console = CleanConsole()
+    console = Console()
     for label, item in zip(("earlier", "later"), items, strict=True):
-        console.print(
-            Text.assemble((f"{label:9}", "bold"), "  ".join(map(one_line, (item.id, item.source, item.title))))
-        )
+        console.print([(f"{label:9}", "bold"), ("  ".join(map(one_line, (item.id, item.source, item.title))), "")])
     views: list[tuple[str | int, ...]] = []
     for view in explanation.views:
         shares = ("-" if share is None else f"{share:.3f}" for share in (view.jaccard, view.containment, view.estimate))
@@ -188,12 +180,12 @@ def _print(items: list[Item], explanation: Explanation) -> None:
     print_table(console, ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate"), views)
     console.print("Sizes: distinct shingles (headline: words). The Jaccard is estimated from what is stored.")
     for question, answer in _answers(items, explanation):
-        console.print(Text(f"{question:24}{one_line(answer)}"))
+        console.print(f"{question:24}{one_line(answer)}")
     verdict = explanation.verdict
-    console.print(Text.assemble((f"{'verdict':24}{verdict.kind}", "bold"), f" (stage: {verdict.stage})"))
+    console.print([(f"{'verdict':24}{verdict.kind}", "bold"), (f" (stage: {verdict.stage})", "")])
     if verdict.reason:
-        console.print(Text(f"{'why':24}{one_line(verdict.reason)}"))
-    console.print(side_by_side(explanation.headline, explanation.text, console.width))
+        console.print(f"{'why':24}{one_line(verdict.reason)}")
+    console.print_lines(side_by_side(explanation.headline, explanation.text, console.width))
     if explanation.text.cut:
         console.print("The texts are too long; only their beginnings are compared.")
 
@@ -267,46 +259,45 @@ def _value(value: float | None) -> str:
     return f": {value:,.0f}" if abs(value) >= 10 else f": {value:.2f}".rstrip("0").rstrip(".")
 
 
-def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:
-    """Return a table of the headlines, then the differences of the texts."""
-    table = Table(box=SIMPLE_HEAD, width=width, show_lines=False, pad_edge=False)
-    for name in ("earlier", "later"):
-        table.add_column(name, ratio=1, overflow="fold")
+def side_by_side(headline: Comparison, text: Comparison, width: int) -> Iterator[Line]:
+    """Yield the lines of a table in so many columns: the headlines, then the differences of the texts."""
+    widths = (width - 2) // 2, (width - 2) // 2
+    rule: Line = [("─" * width, "")]
+    yield from beside(([("earlier", "bold")], [("later", "bold")]), widths)
+    yield rule
     for row in _rows(headline.passages):
-        table.add_row(*row)
+        yield from beside(row, widths)
     if headline.passages:
-        table.add_section()
+        yield rule
     rows = list(_rows(text.passages))
     for row in rows[:_MOST_ROWS]:
-        table.add_row(*row)
+        yield from beside(row, widths)
     if len(rows) > _MOST_ROWS:
-        more = Text(f"… ({len(rows) - _MOST_ROWS} more places) …", "dim")
-        table.add_row(more, more)
-    return table
+        yield [(f"… ({len(rows) - _MOST_ROWS} more places) …", "dim")]
 
 
-def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
+def _rows(passages: list[Passage]) -> Iterator[tuple[Line, Line]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
     from stream_dedup.dedup.passages import Side
 
-    row = Text(), Text()
+    row: tuple[Line, Line] = [], []
     for place, passage in enumerate(passages):
         if passage.where != Side.BOTH:
             side, style = (row[0], "bold red") if passage.where == Side.FIRST else (row[1], "bold green")
             start, end = _shorten(passage.first or passage.second, passage.words, _DIFFERENCE, _DIFFERENCE)
-            side.append(f"{start} {end}" if end else start, style)
+            side.append((f"{start} {end}" if end else start, style))
             continue
         after = _CONTEXT if place + 1 < len(passages) else 0
         before = _CONTEXT if place or not after else 0  # for equal texts, show the beginning
         texts = [_shorten(text, passage.words, before, after) for text in (passage.first, passage.second)]
         for side, (start, _) in zip(row, texts, strict=True):
-            side.append(start, "dim")
+            side.append((start, "dim"))
         if texts[0][1]:
             if place:
                 yield row
-                row = Text(), Text()
+                row = [], []
             for side, (_, end) in zip(row, texts, strict=True):
-                side.append(end if place else f" {end}", "dim")
+                side.append((end if place else f" {end}", "dim"))
     if any(row):
         yield row
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, option, print_table, progress_bars
+from stream_dedup.cli.common import number, option
+from stream_dedup.cli.terminal import Console, ProgressLine, one_line, print_table, warn
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stream_dedup.settings import Settings
     from stream_dedup.tools.batch.corpus import BadLine
@@ -39,7 +40,7 @@ _ODD_TIMES = {
 
 
 def filter_command(
-    inputs: common.InputsArgument,
+    inputs: shared.InputsArgument,
     output: Annotated[
         Path,
         option(
@@ -76,12 +77,12 @@ def filter_command(
     console = shared.result_console(output, duplicates, verdicts, report)
     page = shared.report_of(settings, report, shared.inputs_named(inputs))
     with shared.exit_on_broken_pipe():
-        with progress_bars() as bars:
+        with ProgressLine() as status:
 
             def show(progress: FilterProgress) -> None:
                 # A bar of bytes, because the number of items is unknown.
                 counts = f"{progress.items:,} items, {progress.items - progress.forwarded:,} held back"
-                bars("filter", progress.bytes_read, progress.bytes_total, counts)
+                status("filter", progress.bytes_read, progress.bytes_total, counts)
 
             result = filter_files(
                 inputs, output, duplicates, settings=settings, verdicts=verdicts, state=state,
@@ -92,12 +93,12 @@ def filter_command(
         else:
             _print_filtered(console, result, (output, duplicates, verdicts, report), settings)
     if result.items and result.bad == result.items:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _print_json(console: Console, result: FilterResult | PairsResult) -> None:
     common.print_json(result, err=console.stderr)
-    common.print_warnings(common.CleanConsole(stderr=True), result.summary)
+    common.print_warnings(Console(stderr=True), result.summary)
 
 
 def _print_filtered(
@@ -143,7 +144,7 @@ class Engine(StrEnum):
 
 
 def pairs_command(
-    inputs: common.InputsArgument,
+    inputs: shared.InputsArgument,
     output: Annotated[
         str,
         option(
@@ -211,7 +212,7 @@ def pairs_command(
     settings = common.settings_of(config)
     memory_bytes = None if memory is None else shared.parse_size(memory)
     if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
-        raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
+        raise click.BadParameter(f"{memory} is too little to work in; give 64M or more")
     _check_engine(engine, master, memory, threads, report)
     console = shared.result_console(output, clusters, report)
     with shared.exit_on_broken_pipe():
@@ -224,17 +225,17 @@ def pairs_command(
         if engine is Engine.SPARK:
             result = _find_on_spark(arguments, memory_bytes or _SPARK_MEMORY, master)
         else:
-            with progress_bars() as bars:
+            with ProgressLine() as status:
 
                 def show(progress: PairsProgress) -> None:
-                    bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")
+                    status(_TITLES[progress.step.name], progress.done, progress.total, counts="")
 
                 result = find_pairs(
                     **arguments, memory=memory_bytes or DEFAULT_MEMORY, threads=threads, progress=show,
-                    bad_line=_bad_lines(bars), report=_cluster_report(settings, report, inputs),
+                    bad_line=_bad_lines(status), report=_cluster_report(settings, report, inputs),
                 )  # fmt: skip
         for name in result.absent_sources:
-            common.warn(f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources")
+            warn(f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources")
         if as_json:
             _print_json(console, result)
         else:
@@ -242,7 +243,7 @@ def pairs_command(
             if report is not None:
                 console.print(f"the report in {shared.display_name(report)}", soft_wrap=True)
     if result.bad and not result.items:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _check_engine(
@@ -267,7 +268,7 @@ def _check_engine(
             raise UsageError(text)
 
 
-def _cluster_report(settings: Settings, report: Path | None, inputs: list[str]) -> PairsReport | None:
+def _cluster_report(settings: Settings, report: Path | None, inputs: Sequence[str]) -> PairsReport | None:
     """What makes the page of --report, if one is wanted."""
     if report is None:
         return None
@@ -281,7 +282,7 @@ def _cluster_report(settings: Settings, report: Path | None, inputs: list[str]) 
 def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> PairsResult:
     from stream_dedup.tools.spark.engine import find_pairs_on_spark, open_session
 
-    stderr = common.CleanConsole(stderr=True)
+    stderr = Console(stderr=True)
     heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}
     spark = open_session(master, **heap, **{"spark.ui.showConsoleProgress": str(stderr.is_terminal).lower()})
     try:
@@ -290,15 +291,15 @@ def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -
         spark.stop()
 
 
-def _bad_lines(bars: common.Bars) -> Callable[[str, BadLine], None]:
+def _bad_lines(status: ProgressLine) -> Callable[[str, BadLine], None]:
     """Return what prints the first bad lines."""
     printed = count(1)
 
     def show(name: str, line: BadLine) -> None:
         if (number := next(printed)) <= _MOST_PRINTED:
-            bars.print(f"{name}:{line.number}: {line.reason}")
+            status.print(f"{name}:{line.number}: {line.reason}")
         elif number == _MOST_PRINTED + 1:
-            bars.print("more of them are only counted; `stream-dedup filter --duplicates FILE` names each")
+            status.print("more of them are only counted; `stream-dedup filter --duplicates FILE` names each")
 
     return show
 
@@ -321,16 +322,14 @@ def _print_pairs(console: Console, result: PairsResult, output: str, clusters: s
         does = "are dropped, too (--drop-new)" if drop_new else "stay; --drop-new would drop them"
         console.print(f"{counted(result.new, 'item')} with something new beside their representatives {does}:")
         for title, kept in result.doubtful:
-            console.print(
-                f"  {common.one_line(title) or '(no headline)'} | beside: {common.one_line(kept)}", soft_wrap=True
-            )
+            console.print(f"  {one_line(title) or '(no headline)'} | beside: {one_line(kept)}", soft_wrap=True)
     if result.largest:
-        rows = [(cluster.items, cluster.headlines, common.one_line(cluster.title)) for cluster in result.largest]
+        rows = [(cluster.items, cluster.headlines, one_line(cluster.title)) for cluster in result.largest]
         print_table(console, ("items", "headlines", "the largest clusters"), rows)
     for cluster in result.largest:
         if cluster.is_doubtful:
-            named = f"{cluster.items} items under {cluster.headlines} headlines, {common.one_line(cluster.title)!r}"
-            common.warn(f"one cluster has {named}: read some before you drop them", console)
+            named = f"{cluster.items} items under {cluster.headlines} headlines, {one_line(cluster.title)!r}"
+            warn(f"one cluster has {named}: read some before you drop them", console)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "

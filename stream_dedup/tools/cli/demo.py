@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import shlex
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import CleanConsole, number, option
+from stream_dedup.cli.common import number, option
+from stream_dedup.cli.terminal import Console, Line
 from stream_dedup.phrases import counted, version_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from stream_dedup.settings import Settings
     from stream_dedup.tools.demo.run import DemoRecord, DemoResult
@@ -31,6 +33,7 @@ _DEMO_RATE = 200.0
 # Items a second of `feed`: fewer, because a trial of a stack may run for days, and Kafka keeps every record.
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
+_REDRAW_SECONDS = 0.25
 
 # What to paste, with the address and the program.
 _TO_PASTE = """\
@@ -55,9 +58,7 @@ def demo_command(
         float | None,
         number("Items a second; default: 200 for the synthetic feed, no limit for a file and with --once.", min=0.1),
     ] = None,
-    once: Annotated[
-        bool, option("Stop at the end of the feed; the default without a terminal.", name="--once")
-    ] = False,
+    once: Annotated[bool, option("Stop at the end of the feed; the default without a terminal.")] = False,
     as_json: common.JsonOption = False,
     config: common.ConfigOption = None,
 ) -> None:
@@ -65,8 +66,6 @@ def demo_command(
 
     Starts an embedded real Kafka, or uses your cluster with --bootstrap, in new topics of its own.
     """
-    from rich.live import Live
-
     from stream_dedup.observe.watch import Watch
     from stream_dedup.tools.demo.embedded import EmbeddedKafka
     from stream_dedup.tools.demo.jars import require_packages
@@ -76,7 +75,7 @@ def demo_command(
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
-    console = CleanConsole(stderr=as_json)
+    console = Console(stderr=as_json)
     stop = common.stop_on_signals()
     say = partial(console.print, style="dim")
     # Log lines would disrupt the live display, which shows the same information.
@@ -112,14 +111,37 @@ def demo_command(
         servers, topics_of_run = overrides["bootstrap_servers"], settings.topics
         heading = f"stream-dedup demo on {servers}: {topics_of_run.input} -> {topics_of_run.output}"
         if live:
-            picture = partial(screen.picture, heading + " (Ctrl-C ends)")
-            stack.enter_context(Live(get_renderable=picture, console=console, refresh_per_second=4))
+            stack.enter_context(_live(console, partial(screen.picture, heading + " (Ctrl-C ends)")))
         result = run_demo(settings, records, rate=pace, screen=screen, watch=watch, stop=stop, once=once)
         if not live:
-            console.print(screen.picture(heading))
+            console.print_lines(screen.picture(heading, console.width))
     _report(result, console)
     if as_json:
         common.print_json(result)
+
+
+@contextmanager
+def _live(console: Console, picture: Callable[[int], list[Line]]) -> Iterator[None]:
+    """Draw a picture again and again in the same place. What others print on standard error comes after it."""
+    ended = Event()
+
+    def draw() -> None:
+        shown, is_last = 0, False
+        while not is_last:
+            is_last = ended.wait(_REDRAW_SECONDS)
+            lines = picture(console.width)[: console.height - 1]
+            console.print_lines(lines, over=shown)
+            shown = len(lines)
+
+    thread = Thread(target=draw, name="screen")
+    with redirect_stderr(io.StringIO()) as printed:
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+    click.echo(printed.getvalue(), err=True, nl=False)
 
 
 def kafka_command(port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=65535)] = 9092) -> None:
@@ -129,7 +151,7 @@ def kafka_command(port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=6
     """
     from stream_dedup.tools.demo.embedded import EmbeddedKafka
 
-    stop, console = common.stop_on_signals(), CleanConsole()
+    stop, console = common.stop_on_signals(), Console()
     with EmbeddedKafka(port=port, say=partial(console.print, style="dim")) as kafka:
         name = shlex.quote(sys.argv[0])
         program = name if Path(sys.argv[0]).name == "stream-dedup" else f"{shlex.quote(sys.executable)} -m stream_dedup"
@@ -151,7 +173,7 @@ def feed_command(
     topic, stop = settings.topics.input, common.stop_on_signals()
     feed = Sender(settings, topic, _sample_records(endless=True), stop, rate=rate)
     feed.run()
-    typer.echo(f"sent {counted(feed.sent, 'item')} to {topic}")
+    click.echo(f"sent {counted(feed.sent, 'item')} to {topic}")
 
 
 def _sample_records(endless: bool) -> Iterator[DemoRecord]:

@@ -2,34 +2,32 @@
 
 from typing import Annotated
 
-import typer
+import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import ConfigOption, JsonOption, argument, option
+from stream_dedup.cli.terminal import ProgressLine
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, moment
+from stream_dedup.tools.cli import shared
 
-groups_app = common.command_group()
 
-
-@groups_app.command("show")
 def show_command(config: ConfigOption = None) -> None:
     """Show who is active, who stands by, and what is read."""
-    from stream_dedup.kafka.groups import show
+    from stream_dedup.tools.topics.groups import show
 
     settings = common.settings_of(config)
     group = show(settings)
-    typer.echo(f"{settings.kafka.group_id}: {group.state}, {counted(len(group.members), 'member')}")
+    click.echo(f"{settings.kafka.group_id}: {group.state}, {counted(len(group.members), 'member')}")
     for member in group.members:
         numbers = ", ".join(map(str, member.partitions))
         shares = f", partition{'s' if len(member.partitions) > 1 else ''} {numbers}" if numbers else ""
-        typer.echo(f"  {member.role:7}  {member.host}  {member.id}{shares}")
+        click.echo(f"  {member.role:7}  {member.host}  {member.id}{shares}")
     for partition, (offset, end) in sorted(group.offsets.items()):
         read = f"at {offset}, {end - offset} wait" if offset >= 0 else "no offset"
-        typer.echo(f"partition {partition}: {read}, the end is {end}")
+        click.echo(f"partition {partition}: {read}, the end is {end}")
 
 
-@groups_app.command("set-offset")
 def set_offset_command(
     to: Annotated[str, argument("TO", "An offset, earliest, latest, current, or a time: 2026-01-31T00:00:00Z.")],
     partitions: Annotated[
@@ -42,7 +40,7 @@ def set_offset_command(
     With every member stopped. Records before the offset are not read again, those from it on are; what went out before
     goes out again unless it is still remembered. `current` confirms the offsets as they are.
     """
-    from stream_dedup.kafka.groups import set_offsets
+    from stream_dedup.tools.topics.groups import set_offsets
 
     settings = common.settings_of(config)
     try:
@@ -50,13 +48,13 @@ def set_offset_command(
     except ValueError:
         raise UsageError(f"--partitions {partitions}: write numbers, as 0,3") from None
     for partition, offset in sorted(set_offsets(settings, to, chosen).items()):
-        typer.echo(f"{settings.topics.input}, partition {partition}: {settings.kafka.group_id} reads on at {offset}")
+        click.echo(f"{settings.topics.input}, partition {partition}: {settings.kafka.group_id} reads on at {offset}")
 
 
 def tail_command(
     topic: Annotated[str | None, argument("TOPIC", "Default: the output; the duplicates were held back.")] = None,
     since: Annotated[str, option("How far back to begin: 90m, 2h, 7d. Default: now.", "DURATION")] = "0s",
-    once: Annotated[bool, typer.Option("--once", help="End at the topic's present end.")] = False,
+    once: Annotated[bool, option("End at the topic's present end.")] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,13 +68,13 @@ def tail_command(
     from stream_dedup.tools.topics.tail import tail
 
     settings, stop = common.settings_of(config), common.stop_on_signals()
-    begin = common.begin_ms(since)
+    begin = shared.begin_ms(since)
     for line in tail(settings, topic or settings.topics.output, begin, stop, follows=not once):
         if as_json:
             common.print_json(asdict(line))
         else:
             marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.detail) if part)
-            typer.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")
+            click.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")
 
 
 def give_back_command(
@@ -98,14 +96,14 @@ def give_back_command(
     from stream_dedup.tools.topics.give_back import GIVEN_BACK, give_back
 
     settings = common.settings_of(config)
-    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
-    with common.progress_bars() as bars:
-        given_back = give_back(settings, item_id, begin, reason, lambda read, total: bars("looking", read, total))
+    begin = shared.begin_ms(duration(settings.window.length) if since is None else since)
+    with ProgressLine() as status:
+        given_back = give_back(settings, item_id, begin, reason, lambda read, total: status("looking", read, total))
     if as_json:
         common.print_json(given_back)
         return
     original = (given_back.decision.get("original") or {}).get("id")
-    typer.echo(
+    click.echo(
         f"gave {item_id} back: {given_back.found} is {given_back.written} now, with the header {GIVEN_BACK}. It was "
         f"held back as a copy of {original}, which is still remembered"
     )
@@ -115,9 +113,7 @@ def reset_command(
     to: Annotated[
         str, option("Where to begin in the input: earliest, latest, or a time as 2026-01-31T00:00:00Z.", "PLACE")
     ] = "earliest",
-    confirm: Annotated[
-        bool, typer.Option("--confirm", help="Do it. Without this it only says what it would do.")
-    ] = False,
+    confirm: Annotated[bool, option("Do it. Without this it only says what it would do.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Begin anew in the same topics.
@@ -125,14 +121,17 @@ def reset_command(
     Deletes the records of output, duplicates, dead letters and changelog, so that nothing is remembered, and sets the
     group's offsets. The input stays. With every member stopped. Needs the right Delete on the four topics.
     """
-    from stream_dedup.kafka.groups import reset
+    from stream_dedup.tools.topics.groups import reset
 
     settings = common.settings_of(config)
     done = reset(settings, to, confirmed=confirm)
     would = "" if confirm else "would be "
     for topic, count in done.deleted.items():
-        typer.echo(f"{topic}: {counted(count, 'offset')} {would}deleted")
+        click.echo(f"{topic}: {counted(count, 'offset')} {would}deleted")
     for partition, offset in sorted(done.offsets.items()):
-        typer.echo(f"{settings.topics.input}, partition {partition}: {would}read from {offset} on")
+        click.echo(f"{settings.topics.input}, partition {partition}: {would}read from {offset} on")
     if not confirm:
-        typer.echo("nothing was changed; to do this, add --confirm")
+        click.echo("nothing was changed; to do this, add --confirm")
+
+
+groups_commands = {"show": show_command, "set-offset": set_offset_command}

@@ -14,14 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console, Group, RenderableType
-from rich.rule import Rule
-from rich.segment import Segment, Segments
-from rich.text import Text
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import CleanConsole, argument, number, one_line, option
+from stream_dedup.cli.common import argument, number, option
+from stream_dedup.cli.terminal import Console, Line, ProgressLine, one_line, print_table, warn, wrapped
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.extras import require
 from stream_dedup.inputs.file_format import FileFormat
@@ -79,8 +76,8 @@ def evaluate_command(
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
     with shared.report_output(report, force, str(corpus)) as write:
         lines = list(LineReader([str(corpus)], None))
-        with common.progress_bars() as bars:
-            evaluation = evaluate(lines, settings, pairs, threshold=threshold, progress=bars)
+        with ProgressLine() as status:
+            evaluation = evaluate(lines, settings, pairs, threshold=threshold, progress=status)
         if report:
             title, drawn = f"stream-dedup on {corpus.name}", figures(evaluation, settings.fingerprint)
             write(page(evaluation, title, drawn, settings))
@@ -89,7 +86,7 @@ def evaluate_command(
         common.print_json(evaluation.as_json(), err=console.stderr)
         return
     for remark in evaluation.remarks:
-        common.warn(remark, console)
+        warn(remark, console)
     answer, *details = sections(evaluation)
     _print_section(console, answer)
     if (wrong := examples(evaluation)).rows:
@@ -106,7 +103,7 @@ def _print_section(console: Console, section: Section) -> None:
     for text in section.text:
         console.print(text)
     if section.rows:
-        common.print_table(console, section.columns, section.rows)
+        print_table(console, section.columns, section.rows)
 
 
 # -- sample ----------------------------------------------------------------------------------------------
@@ -123,13 +120,13 @@ def sample_command(
     count: Annotated[int | None, number("Pairs to draw. Default: 60.", min=1)] = None,
     seed: Annotated[int | None, number("The same seed draws the same pairs from the same records. Default: 1.")] = None,
     inputs: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         option(
             "Draw from files instead of Kafka: any that `filter` reads, or a directory. Repeat it for each, in order.",
             "FILE",
             "--input",
         ),
-    ] = None,
+    ] = (),
     duplicates: Annotated[
         Path | None,
         option("With --input: the duplicates file of a `filter` run on it. Default: judge the inputs here."),
@@ -172,7 +169,7 @@ def sample_command(
             )
     elif not inputs and (duplicates or file_format):
         raise UsageError("--duplicates and --format go with --input FILE; without it, the sample comes from Kafka")
-    console = CleanConsole()
+    console = Console()
     if not (_has_terminal() or (exists and not Sample(directory).open_pairs())):
         raise UsageError(
             "sample asks a person about each pair, so it needs a terminal: run it in one, for instance with ssh -t, "
@@ -183,7 +180,7 @@ def sample_command(
             if (directory / name).exists():
                 raise UsageError(f"{directory} holds {name}, but no sample, and it is kept: name another directory")
         options = {"--count": _COUNT, "--seed": _SEED} | options
-        drawn = _draw(settings, options["--count"], options["--seed"], inputs or [], duplicates, file_format)
+        drawn = _draw(settings, options["--count"], options["--seed"], inputs, duplicates, file_format)
         if not drawn.pairs:
             raise InputError(
                 f"nothing to draw from: {counted(drawn.lost, 'decision')}, but none of their originals can be read"
@@ -212,15 +209,15 @@ def _draw(
     settings: Settings,
     count: int,
     seed: int,
-    inputs: list[str],
+    inputs: Sequence[str],
     duplicates: Path | None,
     file_format: FileFormat | None,
 ) -> Found:
     from stream_dedup.inputs.packing import STDIN, check_inputs, files_of
     from stream_dedup.tools.evaluate.sampling import from_files, from_kafka
 
-    with common.progress_bars() as bars:
-        report = partial(bars, "records")
+    with ProgressLine() as status:
+        report = partial(status, "records")
         if not inputs:
             return from_kafka(settings, count, seed, report)
         if STDIN in inputs:
@@ -243,9 +240,8 @@ def _label(sample: Sample, console: Console) -> None:
 class _Screen:
     """One pair on the terminal, in pages if it is long; without a terminal, all of it at once."""
 
-    def __init__(self, shown: RenderableType, console: Console) -> None:
+    def __init__(self, lines: Sequence[Line], console: Console) -> None:
         self._console, self._page = console, 0
-        lines = console.render_lines(shown, pad=False)
         height = max(console.height - _LINES_OF_A_QUESTION, 5) if console.is_terminal else len(lines)
         self._pages = [lines[start : start + height] for start in range(0, len(lines), height)]
 
@@ -254,8 +250,7 @@ class _Screen:
         turning = {" ": 1, "b": -1} if len(self._pages) > 1 else {}
         while True:
             self._console.clear()
-            for line in self._pages[self._page]:
-                self._console.print(Segments([*line, Segment.line()]))
+            self._console.print_lines(self._pages[self._page])
             if turning:
                 self._console.print(f"page {self._page + 1} of {len(self._pages)}: space next   b back", style="dim")
             self._console.print(question, style="dim")
@@ -275,7 +270,7 @@ def _ask(question: str, keys: str, screen: _Screen) -> tuple[str, bool]:
 
 def _read_key(keys: Sequence[str], console: Console) -> str:
     while True:
-        key = typer.getchar().lower()
+        key = click.getchar().lower()
         if key in ("\x03", "\x04"):  # Ctrl-C and Ctrl-D, if the terminal passes them on
             return "q"
         if key and key in keys:
@@ -285,20 +280,20 @@ def _read_key(keys: Sequence[str], console: Console) -> str:
         console.print(f"keys: {', '.join('space' if key == ' ' else key for key in keys)}")
 
 
-def _shown(pair: Pair, number: int, total: int, width: int) -> RenderableType:
+def _shown(pair: Pair, number: int, total: int, width: int) -> list[Line]:
     from stream_dedup.dedup.passages import compare_texts
     from stream_dedup.tools.cli.compare import side_by_side
 
-    sides = [
-        Text.assemble((f"{name:9}", "bold"), f"{one_line(side.source) or '-'}  id {one_line(side.id)}")
+    sides: list[Line] = [
+        [(f"{name:9}", "bold"), (f"{one_line(side.source) or '-'}  id {one_line(side.id)}", "")]
         for name, side in (("earlier", pair.earlier), ("later", pair.later))
     ]
     times = pair.earlier.time, pair.later.time
     apart = "unknown" if min(times) < 0 else f"{(times[1] - times[0]) / _HOUR_MS:.1f} hours"
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
-    heading = Rule(Text(f"{number} of {total}"))
-    return Group(heading, *sides, Text(f"{'apart':9}{apart}"), side_by_side(headline, text, width))
+    lines: list[Line] = [[(f" {number} of {total} ".center(width, "─"), "")], *sides, [(f"{'apart':9}{apart}", "")]]
+    return [*(part for line in lines for part in wrapped(line, width)), *side_by_side(headline, text, width)]
 
 
 def _report(sample: Sample, directory: Path, settings: Settings, console: Console) -> None:
@@ -331,9 +326,9 @@ def _report(sample: Sample, directory: Path, settings: Settings, console: Consol
         )
     if agreed.another_article:
         command = f"stream-dedup explain ID ID --in {directory}/corpus.jsonl"
-        console.print(Text(f"Held back or named an update, but another article (why: {command}):"), soft_wrap=True)
+        console.print(f"Held back or named an update, but another article (why: {command}):", soft_wrap=True)
     for label in sorted(agreed.another_article, key=lambda label: -label.weight):
         text = f"  {label.earlier} {label.later} (stands for {label.weight:.3g} decisions)"
-        console.print(Text(one_line(text)), soft_wrap=True)
+        console.print(one_line(text), soft_wrap=True)
     if advice and advice.pairs:
         _print_section(console, advice_section(advice, present))

@@ -6,11 +6,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, option, print_table
+from stream_dedup.cli.common import number, option
+from stream_dedup.cli.terminal import Console, print_table
 from stream_dedup.tools.cli import shared
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def plan_command(
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
     from stream_dedup.tools.evaluate.planner import MOST_FINGERPRINTS, PLAIN_JACCARD, Traffic, evaluate, sizing
 
-    refuse = partial(common.refuse, error=typer.BadParameter)
+    refuse = partial(common.refuse, error=click.BadParameter)
     limit = None if memory is None else shared.parse_size(memory)
     overrides: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
     if per_day is not None and limit is not None:
@@ -91,19 +91,18 @@ def plan_command(
     originals = shared.parse_count(items or "1M")
     most = ROWS_OF_AN_INDEX if is_minhash else MOST_FINGERPRINTS
     if not 0 < originals <= most:
-        raise typer.BadParameter(f"--items is {originals}; it must be from 1 to {most}, the most that can be planned")
+        raise click.BadParameter(f"--items is {originals}; it must be from 1 to {most}, the most that can be planned")
     traffic = Traffic(originals, id_bytes or 40.0, BODY_SHINGLES if body_shingles is None else body_shingles)
     jaccard = threshold or decision.jaccard or PLAIN_JACCARD
     plan = evaluate(traffic, fingerprint, jaccard)
     if as_json:
         common.print_json({"items": originals, "threshold": jaccard, "plan": plan})
         return
-    console = common.CleanConsole(soft_wrap=True)
-    _print_plan(console, traffic, jaccard, plan)
+    _print_plan(traffic, jaccard, plan)
     if is_minhash and decision.jaccard is None:
-        _print_promises(console, decision.threshold)
+        _print_promises(decision.threshold)
     if fingerprint.shingles == "letters":
-        console.print(_LETTERS)
+        click.echo(_LETTERS)
 
 
 def _print_sizing(needs: Sizing, as_json: bool) -> None:
@@ -111,19 +110,17 @@ def _print_sizing(needs: Sizing, as_json: bool) -> None:
     if as_json:
         common.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": instead})
         return
-    console = common.CleanConsole(soft_wrap=True)
     days = needs.length / _DAY
-    console.print(f"{needs.originals:,} originals are remembered in {days:g} days. They need {_gib(needs.memory)}.")
+    click.echo(f"{needs.originals:,} originals are remembered in {days:g} days. They need {_gib(needs.memory)}.")
     if needs.given:
         fits = "That fits into" if needs.fits else "That does not fit into"
-        console.print(f"{fits} {_gib(needs.given)}, which has room for {needs.room:,}.")
-    console.print(f"\nPaste, and give the container this memory:\n\n{needs.toml()}", markup=False)
+        click.echo(f"{fits} {_gib(needs.given)}, which has room for {needs.room:,}.")
+    click.echo(f"\nPaste, and give the container this memory:\n\n{needs.toml()}")
     if instead:
-        console.print(
+        click.echo(
             f"Or keep {_gib(needs.given or 0)}, and paste\n\n{instead}\nIt costs the copies that come more than "
             f"{needs.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
             "came within 13 hours.)",
-            markup=False,
         )
 
 
@@ -136,12 +133,12 @@ def _gib(count: int) -> str:
     return f"{count / 2**30:.4g} GiB"
 
 
-def _print_promises(console: Console, present: float) -> None:
+def _print_promises(present: float) -> None:
     from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, with_name
 
-    console.print(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
+    click.echo(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
     for name, promise in NOVELTY_PROMISES.items():
-        console.print(f"{with_name(NOVELTY_NAMES[name])}: {promise}")
+        click.echo(f"{with_name(NOVELTY_NAMES[name])}: {promise}")
 
 
 def _rounded(count: float) -> str:
@@ -153,7 +150,7 @@ def _rounded(count: float) -> str:
     return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else f"{count:.2g}"
 
 
-def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan) -> None:
+def _print_plan(traffic: Traffic, threshold: float, plan: Plan) -> None:
     from stream_dedup.index.footprint import BOOKKEEPING
     from stream_dedup.settings.memory import sized
 
@@ -161,7 +158,7 @@ def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan
     lines = [] if plan.recall is None else [f"recall at body Jaccard {threshold:g}: {plan.recall:.3f}"]
     lines += [f"false candidates an item: {_rounded(plan.false_candidates)}"]
     lines += [f"keys that an item reads: {_rounded(plan.keys_read)}"] if plan.keys_read else []
-    console.print(
+    click.echo(
         "\n".join(lines) + f"\nbytes an original: {takes.record_bytes} signature {body}"
         f"+ {takes.keys} keys × {takes.key_bytes:.2f} + {takes.id_bytes:g} id + {BOOKKEEPING} = "
         f"{takes.bytes_per_item:.0f}\n"
@@ -170,4 +167,4 @@ def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan
     )
     if plan.curve:
         rows = [(f"{jaccard:g}", f"{recall:.3f}") for jaccard, recall in plan.curve]
-        print_table(console, ("Jaccard", "proposed"), rows, "What the index proposes, by Jaccard (the S-curve)")
+        print_table(Console(), ("Jaccard", "proposed"), rows, "What the index proposes, by Jaccard (the S-curve)")

@@ -8,8 +8,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from stream_dedup.cli import common
 from stream_dedup.cli.common import argument, option
 from stream_dedup.extras import require
@@ -22,27 +20,23 @@ if TYPE_CHECKING:
 
 def feeds_command(
     sources: Annotated[
-        list[str], argument("SOURCE", "An OPML file, a file with one URL a line, or the URL of a feed.")
+        tuple[str, ...], argument("SOURCE", "An OPML file, a file with one URL a line, or the URL of a feed.")
     ],
     output: Annotated[
         Path | None, option("The entries, one JSON object each; - is standard output, the default. Packed by suffix.")
     ] = None,
-    kafka: Annotated[
-        bool, option("Write to the worker's input topic instead, in transactions.", name="--kafka")
-    ] = False,
+    kafka: Annotated[bool, option("Write to the worker's input topic instead, in transactions.")] = False,
     state: Annotated[
         Path | None,
         option("File of the entries seen so far. The next run continues with it, a killed run where it stopped."),
     ] = None,
     every: Annotated[str, option("Least time between two polls of a feed, such as 90s or 1h.", "DURATION")] = "10m",
-    pages: Annotated[
-        bool, option("Take the text of each new entry from its page (extra pages).", name="--pages")
-    ] = False,
+    pages: Annotated[bool, option("Take the text of each new entry from its page (extra pages).")] = False,
     internal: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         option("A host or network of yours that is not public but may be asked; replaces [feeds] internal.", "HOST"),
-    ] = None,
-    once: Annotated[bool, option("Poll each feed that is due once, and end.", name="--once")] = False,
+    ] = (),
+    once: Annotated[bool, option("Poll each feed that is due once, and end.")] = False,
     force: shared.ForceOption = False,
     config: common.ConfigOption = None,
 ) -> None:
@@ -61,7 +55,7 @@ def feeds_command(
     from stream_dedup.tools.feeds.subscriptions import read_sources
     from stream_dedup.tools.feeds.web import Fetcher
 
-    seconds = common.seconds_of("--every", every)
+    seconds = shared.seconds_of("--every", every)
     output = output or Path("-")
     common.refuse(
         (kafka and str(output) != "-", "--output and --kafka are two outputs; give one of them"),
@@ -89,4 +83,4 @@ def feeds_command(
         poller = Poller(memory.feeds(urls), memory, delivery, fetcher, every=seconds, once=once, pages=page)
         asyncio.run(poller.run(stop))
     if once and poller.polls and not poller.read:
-        raise typer.Exit(1)
+        sys.exit(1)

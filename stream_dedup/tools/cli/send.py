@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import chain
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, one_line, option, warn
+from stream_dedup.cli.common import argument, option
+from stream_dedup.cli.terminal import ProgressLine, one_line, warn
 from stream_dedup.errors import BadItem, InputError, StreamError
 from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from stream_dedup.settings import Settings
     from stream_dedup.tools.topics.send import Record
@@ -26,12 +28,12 @@ _MOST_LISTED = 10
 
 def send_command(
     inputs: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         argument("INPUT", "Files of any format that `filter` reads, packed or not, or directories of them; or -."),
-    ] = None,
+    ] = (),
     tombstone: Annotated[
-        list[str] | None, option("Send a tombstone, which withdraws the item of this id. Repeatable.", "ID")
-    ] = None,
+        tuple[str, ...], option("Send a tombstone, which withdraws the item of this id. Repeatable.", "ID")
+    ] = (),
     topic: Annotated[str | None, option("The topic to write to. Default: the settings' input.")] = None,
     config: common.ConfigOption = None,
 ) -> None:
@@ -45,10 +47,10 @@ def send_command(
     common.refuse((not inputs and not tombstone, "name one or more files (or - for standard input), or --tombstone ID"))
     settings = common.settings_of(config)
     name = settings.topics.input if topic is None else topic
-    items = _Items(settings, inputs or [])
-    withdrawn = [Record(item_id.encode(), None, place=f"--tombstone {item_id}") for item_id in tombstone or ()]
-    with common.progress_bars() as bars:
-        records = items.records(lambda count: bars("sending", count))
+    items = _Items(settings, inputs)
+    withdrawn = [Record(item_id.encode(), None, place=f"--tombstone {item_id}") for item_id in tombstone]
+    with ProgressLine() as status:
+        records = items.records(lambda count: status("sending", count))
         sender = Sender(settings, name, chain(records, withdrawn), Event(), refuse=items.refuse)
         try:
             sender.run()
@@ -62,16 +64,16 @@ def send_command(
                 f"{error}; of {counted(sender.sent, 'record')} the last may be missing in {name}. Send all again: a "
                 "worker holds back what comes twice, by its id"
             ) from error
-    typer.echo(f"sent {counted(sender.sent, 'record')} to {name}")
+    click.echo(f"sent {counted(sender.sent, 'record')} to {name}")
     items.report(settings)
     if items.refused:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 class _Items:
     """The items of files as records. Counts those that cannot be judged, have no id, or are refused."""
 
-    def __init__(self, settings: Settings, inputs: list[str]) -> None:
+    def __init__(self, settings: Settings, inputs: Sequence[str]) -> None:
         from stream_dedup.inputs.packing import as_text, check_inputs, files_of
         from stream_dedup.news.decode import Decoder
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
+import click
 
-from stream_dedup.cli.common import CleanConsole, option, print_notes, print_reasons, print_rows, refuse, warn
+from stream_dedup.cli.common import argument, option, print_notes, print_reasons, print_rows, refuse
+from stream_dedup.cli.terminal import Console, warn
+from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, public_url
 
 if TYPE_CHECKING:
@@ -23,10 +25,19 @@ if TYPE_CHECKING:
     from stream_dedup.tools.batch.pairs import PairsResult
     from stream_dedup.tools.report import Report
 
-ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.", name="--force")]
+ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.")]
 ReportOption = Annotated[
     Path | None,
     option("A page for a browser (HTML): counts, and items held back beside their originals, doubtful ones first."),
+]
+InputsArgument = Annotated[
+    tuple[str, ...],
+    argument(
+        "INPUT",
+        "Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
+        "(with a header), .parquet or .avro; packed (.gz, .zst) or not. A directory stands for all files in it and "
+        "below. - is standard input.",
+    ),
 ]
 _SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -47,9 +58,9 @@ def parse_count(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([KMG]?)", plain, re.I)
     count = Decimal(match[1]) * _THOUSANDS[match[2].upper()] if match else None
     if count is not None and count > _LARGEST:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e}")
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e}")
     if count is None or count != int(count):
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a whole number; write it as 2000000, 2e6 or 2M")
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is not a whole number; write it as 2000000, 2e6 or 2M")
     return int(count)
 
 
@@ -62,7 +73,7 @@ def parse_share(text: str, most: float) -> float:
     match = re.fullmatch(r"(\d{1,9}|\d{0,9}\.\d{1,9})\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
     if not 0 <= share <= most:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a share from 0 to {most:g}; write it as .2 or 20%")
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is not a share from 0 to {most:g}; write it as .2 or 20%")
     return share
 
 
@@ -77,14 +88,34 @@ def parse_size(text: str) -> int:
     try:
         return int(base.parse_size(text))
     except ValueError as error:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
+        raise click.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Parse the duration of an option.
+
+    >>> seconds_of("--every", "2h")
+    7200.0
+    """
+    from stream_dedup.settings import parse_duration
+
+    try:
+        return float(parse_duration(text).total_seconds())
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+
+
+def begin_ms(since: str) -> int:
+    """Return where to start reading, in ms since 1970, given how far back `--since` reaches."""
+    # Kafka has no time before 1970, and takes some negative numbers as commands.
+    return max(0, int((time.time() - seconds_of("--since", since)) * 1000))
 
 
 def result_console(*outputs: str | Path | None) -> Console:
     """Return the console for the result: standard output, or standard error if an output goes to standard output."""
     from stream_dedup.tools.batch.output_files import target
 
-    return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
+    return Console(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
 
 def report_of(settings: Settings, report: Path | None, topic: str) -> Report | None:
@@ -96,7 +127,7 @@ def report_of(settings: Settings, report: Path | None, topic: str) -> Report | N
     return Report(settings, report, topic)
 
 
-def inputs_named(inputs: list[str]) -> str:
+def inputs_named(inputs: Sequence[str]) -> str:
     """Name inputs in the heading of a report."""
     more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
     return ("standard input" if inputs[0] == "-" else inputs[0]) + more
@@ -137,7 +168,7 @@ def exit_on_broken_pipe() -> Iterator[None]:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.close(null)
-        raise typer.Exit(_BROKEN_PIPE) from None
+        raise SystemExit(_BROKEN_PIPE) from None
 
 
 def print_short_summary(console: Console, summary: Summary) -> None:

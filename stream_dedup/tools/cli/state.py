@@ -12,10 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, JsonOption, argument, print_json, warn
+from stream_dedup.cli.common import ConfigOption, JsonOption, argument, print_json
+from stream_dedup.cli.terminal import Console, ProgressLine, print_table, warn
 from stream_dedup.phrases import counted, moment
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _PHASES = {
 }
 # Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
 _LOG_INTERVAL_SECONDS = 60.0
-state_app = common.command_group()
 DirectoryArgument = Annotated[
     Path | None, argument("DIRECTORY", "State directory of `filter --state`; default: the changelog topic.")
 ]
@@ -54,7 +54,6 @@ def _inspect(directory: Path | None, config: Path | None) -> tuple[ChangelogSumm
         return summarize(topic_blocks(reader, settings.topics.changelog), scheme), f"{scheme.id:016x}"
 
 
-@state_app.command("inspect")
 def inspect_command(
     directory: DirectoryArgument = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
@@ -69,7 +68,7 @@ def inspect_command(
         print_json(counts)
         return
     rows = [(name.replace("_", " "), _for_people(name, value)) for name, value in counts.items()]
-    common.print_table(common.CleanConsole(), (), rows)
+    print_table(Console(), (), rows)
     if summary.schemes and scheme not in summary.schemes:
         warn(
             "no block was written under the scheme of these settings, so a worker with these settings would refuse the "
@@ -96,7 +95,6 @@ def _for_people(name: str, value: object) -> str:
     return str(value)
 
 
-@state_app.command("verify")
 def verify_command(directory: DirectoryArgument = None, config: ConfigOption = None) -> None:
     """Verify the checksum of every block.
 
@@ -107,12 +105,12 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
 
     counts, scheme = _inspect(directory, config)
     for damage in counts.damaged:
-        typer.echo(damage, err=True)
+        click.echo(damage, err=True)
     for place in counts.foreign:
-        typer.echo(f"{place}: a record of another program, which workers skip", err=True)
+        click.echo(f"{place}: a record of another program, which workers skip", err=True)
     if counts.skipped > len(counts.foreign):
-        typer.echo(f"and {counts.skipped - len(counts.foreign):,} more", err=True)
-    typer.echo(
+        click.echo(f"and {counts.skipped - len(counts.foreign):,} more", err=True)
+    click.echo(
         f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged, "
         f"{counted(counts.skipped, 'record')} of other programs"
     )
@@ -123,11 +121,10 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
         )
     if counts.damaged:
         if directory is None:
-            typer.echo(CURE, err=True)
-        raise typer.Exit(1)
+            click.echo(CURE, err=True)
+        sys.exit(1)
 
 
-@state_app.command("copy")
 def copy_command(
     target: Annotated[Path, argument("TO", "Settings file that names the empty changelog, and how to log in there.")],
     config: ConfigOption = None,
@@ -140,7 +137,7 @@ def copy_command(
     from stream_dedup.tools.topics.copy_changelog import copy
 
     settings, target_settings = common.settings_of(config), load_settings(target)
-    typer.echo(f"{counted(copy(settings, target_settings), 'record')} copied to {target_settings.topics.changelog}")
+    click.echo(f"{counted(copy(settings, target_settings), 'record')} copied to {target_settings.topics.changelog}")
 
 
 # -- migrate ---------------------------------------------------------------------------------------------
@@ -162,7 +159,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     if as_json:
         print_json(result)
     else:
-        typer.echo(
+        click.echo(
             f"{settings.topics.changelog} is complete: {result.remembered:,} remembered of {result.read:,} read. "
             "Start the new workers with these settings; do not start the old ones again."
         )
@@ -170,8 +167,8 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
 
 @contextmanager
 def _bars() -> Iterator[Callable[[MigrationProgress], None]]:
-    with common.progress_bars() as bars:
-        yield lambda now: bars(_PHASES[now.phase], now.read, now.total, f"{now.remembered:,} remembered")
+    with ProgressLine() as status:
+        yield lambda now: status(_PHASES[now.phase], now.read, now.total, f"{now.remembered:,} remembered")
 
 
 @contextmanager
@@ -185,6 +182,9 @@ def _log_lines(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable
             return
         previous = progress.phase, clock()
         counts = f"{progress.read:,} of {progress.total:,} read, {progress.remembered:,} remembered"
-        typer.echo(f"{_PHASES[progress.phase]} ({counts})", err=True)
+        click.echo(f"{_PHASES[progress.phase]} ({counts})", err=True)
 
     yield report
+
+
+state_commands = {"inspect": inspect_command, "verify": verify_command, "copy": copy_command}

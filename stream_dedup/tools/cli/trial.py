@@ -1,7 +1,7 @@
 """`trial` shows what a worker would hold back of a live topic.
 
-It reads the topic (kafka/reader.py), judges in memory (tools/topics/trial.py), and prints counts, sources, how the
-records were understood, and examples.
+It reads the topic (tools/topics/live_reader.py), judges in memory (tools/topics/trial.py), and prints counts, sources,
+how the records were understood, and examples.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, one_line, option, print_table
+from stream_dedup.cli.common import number, option
+from stream_dedup.cli.terminal import Console, ProgressLine, cut, one_line, print_table
 from stream_dedup.errors import InputError
 from stream_dedup.phrases import moment, span
 from stream_dedup.tools.cli import shared
 
 if TYPE_CHECKING:
-    from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.settings import Settings
+    from stream_dedup.tools.topics.live_reader import LiveReader
     from stream_dedup.tools.topics.trial import Ended, TrialResult
 
 
@@ -30,7 +27,7 @@ def trial_command(
     bootstrap: common.BootstrapOption = None,
     input: Annotated[
         str | None,
-        typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
+        option("The topic to read. Default: the settings' input.", "TOPIC", "--input", "--topic"),
     ] = None,
     since: Annotated[str, option("How far back to begin: 90m, 2h, 7d. Default: 24h.", "DURATION")] = "24h",
     items: Annotated[int, number("End after this many items.", min=1)] = 10_000,
@@ -49,10 +46,10 @@ def trial_command(
     worker would. Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or
     none of them can be judged.
     """
-    from stream_dedup.kafka.reader import LiveReader
+    from stream_dedup.tools.topics.live_reader import LiveReader
     from stream_dedup.tools.topics.trial import Trial, run_trial
 
-    begin = common.begin_ms(since)
+    begin = shared.begin_ms(since)
     settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
     stop = common.stop_on_signals()
@@ -68,11 +65,11 @@ def trial_command(
             raise InputError(_no_items(reader, begin))
         seconds = None if minutes is None else minutes * 60
         total = min(items, expected) if minutes is None else None
-        with common.progress_bars() as bars:
+        with ProgressLine() as status:
 
             def update() -> None:
                 state = "at the end, waiting" if reader.caught_up else "reading"
-                bars("trial", trial.items, total, f"{trial.items:,} items, {trial.held:,} held back, {state}")
+                status("trial", trial.items, total, f"{trial.items:,} items, {trial.held:,} held back, {state}")
 
             ended, error = run_trial(reader, trial, items=items, seconds=seconds, stop=stop.is_set, on_progress=update)
         if not trial.items:
@@ -156,9 +153,8 @@ def _print_examples(console: Console, result: TrialResult) -> None:
         console.print(f"\n{example.reason}", style="bold")
         for name, side in (("original ", example.original), ("held back", example.held_back)):
             source = f"{one_line(side.source)}: " if side.source else ""
-            text = Text(f"  {name}  {source}{one_line(side.title) or '(no headline) id ' + one_line(side.id)}")
-            text.truncate(console.width, overflow="ellipsis")
-            console.print(text)
+            text = f"  {name}  {source}{one_line(side.title) or '(no headline) id ' + one_line(side.id)}"
+            console.print(cut(text, console.width))
     console.print()
 
 

@@ -10,10 +10,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from stream_dedup.cli.terminal import Line, beside, cut, one_line, wrapped
 from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamDedupError
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 # Held-back items that fit on a small terminal below the counts.
 _HELD_BACK_ROWS = 8
 _LET_THROUGH_ROWS = 3
+_WHY = 44  # columns of the reasons, two lines of which hold the longest
 # Headlines of originals to show beside their copies; a sample feed has fewer.
 _TITLES = 50_000
 _COLOURS = {
@@ -112,40 +110,42 @@ class Screen(Observer):
         with self._lock:
             self._problem = str(error) + ("" if retry_in is None else f"; again in {retry_in:.1f} s")
 
-    def picture(self, heading: str) -> RenderableType:
-        """Draw the whole screen."""
+    def picture(self, heading: str, width: int) -> list[Line]:
+        """Draw the whole screen in so many columns."""
         with self._lock:
-            counts = Table.grid(padding=(0, 3))
-            counts.add_row(*(Text(f"{kind} {self.counts[kind]:,}", _COLOURS[kind]) for kind in Kind))
             limit = f"; the feed's rate is {self._feed_rate:,.0f} (--rate)" if self._feed_rate else ""
             rates = f"{self.judged:,} judged, {self.items_per_second:,.0f} a second{limit}"
             right = self.with_meaning - self.otherwise.total()
             meant = f"; {right:,} of {self.with_meaning:,} decided as meant" if self.with_meaning else ""
-            return Group(
-                Text(heading, "bold"),
-                counts,
-                Text(f"{rates}; judged in {self.judged_us:,.0f} µs an item{meant}", "dim"),
-                _table("let through", [(v, t, "") for v, t in self._let_through]),
-                _table("held back", [(v, t, self._original_title(v)) for v, t in self._held_back]),
-                Text(self._problem, "red"),
-            )
+            lines: list[Line] = [
+                [(heading, "bold")],
+                [(f"{kind} {self.counts[kind]:,}   ", _COLOURS[kind]) for kind in Kind],
+                [(f"{rates}; judged in {self.judged_us:,.0f} µs an item{meant}", "dim")],
+                [(self._problem, "red")],
+            ]
+            return [
+                *(part for line in lines for part in wrapped(line, width)),
+                *_table("let through", width, [(v, t, "") for v, t in self._let_through]),
+                [],
+                *_table("held back", width, [(v, t, self._original_title(v)) for v, t in self._held_back]),
+                [],
+            ]
 
     def _original_title(self, verdict: Verdict) -> str:
         return self._titles.get(verdict.original.id, verdict.original.id) if verdict.original else ""
 
 
-def _table(name: str, rows: list[tuple[Verdict, str, str]]) -> Table:
+def _table(name: str, width: int, rows: list[tuple[Verdict, str, str]]) -> Iterator[Line]:
     # The original's headline is below that of the copy, so that a glance compares them.
-    table = Table(title=name, title_justify="left", expand=True, show_edge=False, pad_edge=False)
-    table.add_column("verdict", no_wrap=True, width=9)
-    table.add_column("headline", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column("why", max_width=44)
+    why = min(_WHY, width * 2 // 5)
+    room = width - len("let through") - why - 4
+    widths = len("let through"), room, why
+    yield from beside([[(text, "bold")] for text in (name, "headline", "why")], widths)
     for verdict, title, original in rows:
-        text = Text(title or f"({verdict.id or 'no id'})")
+        text: Line = [(cut(one_line(title) or f"({verdict.id or 'no id'})", room), "")]
         if original:
-            text.append(f"\n= {original}", "dim")
-        table.add_row(Text(str(verdict.kind), _COLOURS[verdict.kind]), text, Text(reason_of(verdict)))
-    return table
+            text.append((f"\n{cut(f'= {one_line(original)}', room)}", "dim"))
+        yield from beside([[(str(verdict.kind), _COLOURS[verdict.kind])], text, reason_of(verdict)], widths)
 
 
 def reason_of(verdict: Verdict) -> str:

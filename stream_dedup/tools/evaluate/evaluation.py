@@ -31,7 +31,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.inputs.lines import Line, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.observe.rendering import environment, stand_alone
+from stream_dedup.observe.rendering import environment
 from stream_dedup.observe.retained import JudgedItem, judged_item
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
@@ -58,7 +58,7 @@ from stream_dedup.tools.evaluate.rates import (
     judged,
     novelty_report,
 )
-from stream_dedup.tools.report import TEXT_CHARS
+from stream_dedup.tools.report import TEXT_CHARS, stand_alone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

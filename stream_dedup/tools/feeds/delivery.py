@@ -91,7 +91,7 @@ class KafkaDelivery:
         from stream_dedup.kafka import bounded, client, epochs
         from stream_dedup.kafka.producer import TaskProducer
         from stream_dedup.kafka.record_batch import Outgoing
-        from stream_dedup.kafka.topics import committed_offsets
+        from stream_dedup.kafka.topics import administrator
         from stream_dedup.worker.outgoing import partition_of
 
         settings, place = self._settings, client.TopicPartition(self._topic, 0)
@@ -100,8 +100,9 @@ class KafkaDelivery:
             bound = settings.worker.transaction_timeout.total_seconds()
             self._producer = TaskProducer(config, bound, bounded.no_deadline, topics=[self._topic])
             # A former producer may have committed the batch, or a transaction of unknown outcome.
-            offset, note = committed_offsets(settings, self._group).get((self._topic, 0), (-1, ""))
-            if note == self._owner and offset >= sequence:
+            with administrator(settings) as admin:
+                committed = admin.list_group_offsets(self._group)[self._group].get(place)
+            if committed is not None and committed.metadata == self._owner and committed.offset >= sequence:
                 return
         producer = self._producer
         count = producer.partitions.get(self._topic, self._partitions)

@@ -30,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import batches
-from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.dedup.clocks import START
 from stream_dedup.dedup.rule import SAME_ARTICLE, rule_of
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -48,7 +48,7 @@ from stream_dedup.tools.batch.articles import (
     joined_texts,
 )
 from stream_dedup.tools.batch.clusters import MERITS, Keep
-from stream_dedup.tools.batch.corpus import READ, SIGNATURES, BatchMaker, rows_of_bytes, word_sets
+from stream_dedup.tools.batch.corpus import READ, SIGNATURES, BatchMaker, fill_missing_times, rows_of_bytes, word_sets
 from stream_dedup.tools.batch.pair_search import bucket_pairs, cluster_of, codes_of, distinct, pair_rows, rows_of, unite
 
 INPUT, FILE, BLOCK = PLACE = "_stream_dedup_input", "_stream_dedup_file", "_stream_dedup_block"

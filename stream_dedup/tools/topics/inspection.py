@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.changelog.headers import index_partitions, is_block, span_of
-from stream_dedup.changelog.journal import Entry, Journal
+from stream_dedup.changelog.journal import Entry
 from stream_dedup.dedup.stored import check_delta
 from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
 from stream_dedup.files import open_locked
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka.record_batch import PARTITIONS
+from stream_dedup.tools.batch.journal import Journal
 
 _LISTED = 1000  # a program that writes to the wrong topic may have written millions
 

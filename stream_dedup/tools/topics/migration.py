@@ -39,7 +39,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.outgoing import place_of, story_of, was_held_back
+from stream_dedup.worker.outgoing import STORY, VERDICT, place_of, was_held_back
 from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
@@ -260,3 +260,22 @@ class Migration:
         groups = {group["group_id"]: group for group in self._admin.list_groups()}
         group = groups.get(self._settings.kafka.group_id)
         return group is None or group["group_state"] in ("Empty", "Dead")
+
+
+def story_of(record: Any) -> str:
+    """Return the story of a record that a worker let through; "" if it names none, as those of earlier releases.
+
+    A header before our verdict came with the item.
+
+    >>> from types import SimpleNamespace
+    >>> ours = [("dedup-verdict", b"update"), ("dedup-story", b"1")]
+    >>> theirs = [("dedup-story", b"0"), ("dedup-verdict", b"unique")]
+    >>> [story_of(SimpleNamespace(headers=one)) for one in (ours, theirs, theirs + ours)]
+    ['1', '', '1']
+    """
+    for name, value in reversed(record.headers):
+        if name == STORY and value:
+            return str(value.decode("utf-8", "replace"))
+        if name == VERDICT:
+            break
+    return ""

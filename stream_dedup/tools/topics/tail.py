@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from stream_dedup.errors import BadItem
-from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.tools.topics.give_back import GIVEN_BACK
+from stream_dedup.tools.topics.live_reader import LiveReader
 from stream_dedup.worker.outgoing import DETAIL, ORIGINAL, REASON, VERDICT
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from rich.console import Console
 
 from stream_dedup.inputs.lines import read_lines
 from stream_dedup.news.decode import Decoder
@@ -78,10 +77,9 @@ class Run:
     """The input of the sections. Expensive inputs are made at their first use."""
 
     full: bool
-    corpora: list[Path]
+    corpora: Sequence[Path]
     items: int
     rounds: int
-    console: Console
 
     @cached_property
     def news(self) -> list[tuple[bytes, Item]]:
@@ -94,6 +92,3 @@ class Run:
     def kind(self) -> str:
         name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
-
-    def say(self, text: str) -> None:
-        self.console.print(text)

@@ -10,16 +10,14 @@ a module whose `measure` returns flat figures; it is imported when it runs, so t
 other sections. If a section fails, the run reports it, saves the others and exits with 1.
 """
 
+import sys
 import time
 import traceback
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.markdown import Markdown
+import click
 
 from tests.lab.benchmarks.corpus import Run
 from tests.lab.benchmarks.results import Results, Section, describe, markdown, packages, save
@@ -31,19 +29,15 @@ SECTIONS = ("fingerprint", "engine", "index", "memory", "restore", "pairs", "wor
 QUICK = ("fingerprint", "engine", "worker", "latency")
 
 
-def main(
-    full: Annotated[bool, typer.Option("--full/--quick", help="Everything, long; or under three minutes.")] = False,
-    corpus: Annotated[list[Path] | None, typer.Option(help="JSON Lines; default: the made-up feed.")] = None,
-    items: Annotated[int | None, typer.Option(help="Number of items; quick: 5000, full: 12000.", min=2500)] = None,
-    rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
-    only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
-) -> None:
-    unknown = set(only or ()).difference(SECTIONS)
-    if unknown:
-        raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    console = Console(highlight=False)
+@click.command()
+@click.option("--full/--quick", help="Everything, long; or under three minutes.")
+@click.option("--corpus", multiple=True, type=click.Path(path_type=Path), help="JSON Lines; default: the made-up feed.")
+@click.option("--items", type=click.IntRange(2500), help="Number of items; quick: 5000, full: 12000.")
+@click.option("--rounds", type=click.IntRange(1), help="Interleaved rounds; quick: 2, full: 5.")
+@click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="A section. Repeatable.")
+def main(full: bool, corpus: tuple[Path, ...], items: int | None, rounds: int | None, only: tuple[str, ...]) -> None:
     counts = items or (12_000 if full else 5000), rounds or (5 if full else 2)
-    run = Run(full, corpus or [], *counts, console)
+    run = Run(full, corpus, *counts)
     now = datetime.now(UTC)
     sections, failed = {}, []
     for name in only or (SECTIONS if full else QUICK):
@@ -51,22 +45,22 @@ def main(
         try:
             figures = import_module(f"tests.lab.benchmarks.{name}").measure(run)
         except ModuleNotFoundError as error:
-            console.print(f"{name} is skipped: {error}")
+            click.echo(f"{name} is skipped: {error}")
             continue
         except Exception:  # noqa: BLE001 - the other sections' hour must not be lost
-            console.print(traceback.format_exc())
+            click.echo(traceback.format_exc())
             failed.append(name)
             continue
         sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(), packages(), figures)
-        console.print(f"{name}: {time.monotonic() - start:.0f} s")
+        click.echo(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
         merged = save(Results(describe(), sections), RESULTS)
-        console.print(Markdown(markdown(merged)))
-        console.print(f"Saved in {RESULTS}: {merged.name}.json, {merged.name}.md")
+        click.echo(markdown(merged))
+        click.echo(f"Saved in {RESULTS}: {merged.name}.json, {merged.name}.md")
     if failed:
-        console.print(f"Failed: {', '.join(failed)}")
-        raise typer.Exit(1)
+        click.echo(f"Failed: {', '.join(failed)}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -25,7 +25,7 @@ from stream_dedup.inputs.lines import read_lines
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.batch.pairs import find_pairs
 from stream_dedup.tools.evaluate.labels import Label, read_labels
-from tests.lab.labels.files import FRESH, MEASURED, SAME_FILES, TAUGHT, as_read_again
+from tests.lab.labels.files import FRESH, MEASURED, SAME_FILES, TAUGHT, corrected
 
 Record = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ def labels_by_corpus(folder: Path) -> dict[str, list[Label]]:
     files = [(name, None) for name in (*MEASURED, *TAUGHT, *FRESH)]
     pairs: dict[str, dict[tuple[str, str], Label]] = defaultdict(dict)
     for name, corpus in [*files, *SAME_FILES.items()]:
-        for label in as_read_again(read_labels(folder / name)):
+        for label in corrected(read_labels(folder / name)):
             pairs[corpus or str(label.corpus)].setdefault((label.earlier, label.later), label)
     return {corpus: list(some.values()) for corpus, some in pairs.items()}
 

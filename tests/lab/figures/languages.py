@@ -1,4 +1,4 @@
-"""Edits of made-up reports in twenty-five languages: is news let through, and are copies held back?
+"""Edits of made-up reports in thirty-nine languages: is news let through, and are copies held back?
 
 languages.toml has one report a language, and what each edit puts in the place of what. No text is of a corpus.
 """
@@ -23,8 +23,32 @@ def reported(one: Story, place: int) -> Report:
     return one["title"].format(place=name), f"{one['lead']} {one['rest']}".format(place=name)
 
 
-def _in_place(kind: str) -> Callable[[Story, str, str], Report]:
-    return lambda one, title, text: (title, text.replace(*one[kind]))
+def _edit(change: Callable[[Story, str, str], Report]) -> Callable[[Story], list[Report]]:
+    """The report, and what an edit makes of it."""
+
+    def reports(one: Story) -> list[Report]:
+        before = reported(one, 0)
+        return [before, change(one, *before)]
+
+    return reports
+
+
+def _in_place(kind: str) -> Callable[[Story], list[Report]]:
+    return _edit(lambda one, title, text: (title, text.replace(*one[kind])))
+
+
+def _in_both(change: Callable[[str], str]) -> Callable[[Story], list[Report]]:
+    return _edit(lambda one, title, text: (change(title), change(text)))
+
+
+def _headlines(change: Callable[[Story, str], str]) -> Callable[[Story], list[Report]]:
+    """The headline of the report alone, and what an edit makes of it."""
+
+    def reports(one: Story) -> list[Report]:
+        title, _ = reported(one, 0)
+        return [(title, ""), (change(one, title), "")]
+
+    return reports
 
 
 def _alert(one: Story, place: int) -> Report:
@@ -32,54 +56,75 @@ def _alert(one: Story, place: int) -> Report:
     return title, text
 
 
+def _called_off(one: Story) -> list[Report]:
+    title, text, prefix, sentence = one["event"]
+    return [(title, text), (prefix + title, f"{text}\n{sentence}")]
+
+
+def _warned(one: Story) -> list[Report]:
+    """A report gets the warning that three others had, and its headline says so."""
+    warned, warning = _alert(one, 0)
+    others = [(one["event"][0], one["event"][1]), (one["outcome"][0], one["more"]), (one["follow_up"][0], one["note"])]
+    known = [(title.format(place=one["places"][2]), f"{text}\n{warning}") for title, text in others]
+    title, text = reported(one, 0)
+    return [*known, (title, text), (f"{title}; {warned}", f"{text}\n{warning}")]
+
+
 def _plain(text: str) -> str:
     letters = unicodedata.normalize("NFD", text.translate(_LETTERS))
     return "".join(letter for letter in letters if not "\u0300" <= letter <= "\u036f")
-
-
-NEWS: dict[str, Callable[[Story, str, str], Report]] = {
-    "follow-up": lambda one, title, text: reported(
-        one | dict(zip(("title", "lead"), one["follow_up"], strict=True)), 0
-    ),
-    "correction": lambda one, title, text: (title, f"{text.replace('14', '11')}\n{one['note']}"),
-    "headline alone": lambda one, title, text: (title.replace("3", "5"), ""),
-    "two sentences": lambda one, title, text: (title, f"{text}\n{one['more']}"),
-    "figure": lambda one, title, text: (title, text.replace("14", "11")),
-    "name": lambda one, title, text: reported(one, 1),
-    "number word": _in_place("number"),
-    "direction word": _in_place("turn"),
-    "alert for another place": lambda one, title, text: _alert(one, 2),
-}
-COPIES: dict[str, Callable[[Story, str, str], Report]] = {
-    "link": lambda one, title, text: (title, f"{text} https://elm.example/7?utm_source=feed&id=9"),
-    "wrong encoding": lambda one, title, text: (_misread(title), _misread(text)),
-    "no accents": lambda one, title, text: (_plain(title), _plain(text)),
-    "kicker": lambda one, title, text: (one["kicker"] + title, ""),
-}
 
 
 def _misread(text: str) -> str:
     return text.encode().decode("cp1252", "replace")
 
 
+def _exchanged(text: str) -> str:
+    return text.replace("14", "\0").replace("3", "14").replace("\0", "3")
+
+
+NEWS: dict[str, Callable[[Story], list[Report]]] = {
+    "follow-up": _edit(
+        lambda one, title, text: reported(one | dict(zip(("title", "lead"), one["follow_up"], strict=True)), 0)
+    ),
+    "correction": _edit(lambda one, title, text: (title, f"{text.replace('14', '11')}\n{one['note']}")),
+    "headline alone": _headlines(lambda one, title: title.replace("3", "5")),
+    "outcome alone": lambda one: [(title, "") for title in one["outcome"]],
+    "two sentences": _edit(lambda one, title, text: (title, f"{text}\n{one['more']}")),
+    "figure": _edit(lambda one, title, text: (title, text.replace("14", "11"))),
+    "figures exchanged": _in_both(_exchanged),
+    "name, cut": lambda one: [(reported(one, 0)[0], f"{reported(one, 0)[1]}\n{one['more']}"), reported(one, 2)],
+    "name": lambda one: [reported(one, 0), reported(one, 1)],
+    "number word": _in_place("number"),
+    "direction word": _in_place("turn"),
+    "alert for another place": lambda one: [_alert(one, 0), _alert(one, 2)],
+    "called off": _called_off,
+    "warning that others had": _warned,
+}
+COPIES: dict[str, Callable[[Story], list[Report]]] = {
+    "link": _edit(lambda one, title, text: (title, f"{text} https://elm.example/7?utm_source=feed&id=9")),
+    "wrong encoding": _in_both(_misread),
+    "no accents": _in_both(_plain),
+    "kicker": _headlines(lambda one, title: one["kicker"] + title),
+    "doubled headline": _headlines(lambda one, title: f"{title} {title}"),
+    "site's name": _headlines(lambda one, title: f"{title} | b.example"),
+}
+
+
 def held(edit: str) -> dict[str, bool]:
     """Whether the edit of each report is held back; without those that it does not change, or robs of a letter."""
     found = {}
     for language, one in REPORTS.items():
-        title, text = _alert(one, 0) if edit.startswith("alert") else reported(one, 0)
-        changed = (NEWS | COPIES)[edit](one, title, text)
-        earlier = title, text if changed[1] else ""
-        if changed == earlier or "\ufffd" in changed[1]:
+        *earlier, changed = (NEWS | COPIES)[edit](one)
+        if changed == earlier[-1] or "\ufffd" in changed[1]:
             continue
         with stream_dedup.Deduplicator() as dedup:
-            verdicts = [
-                dedup.check({"id": site, "source": site, "title": each[0], "text": each[1], "published": hour})
-                for site, hour, each in (
-                    ("a.example", "2026-01-05T08:00Z", earlier),
-                    ("b.example", "2026-01-05T09:00Z", changed),
-                )
-            ]
-        found[language] = verdicts[1].kind == "duplicate"
+            for number, (title, text) in enumerate((*earlier, changed)):
+                site = "b.example" if number == len(earlier) else "a.example"
+                time = f"2026-01-05T{8 + number:02}:00Z"
+                row = {"id": str(number), "source": site, "title": title, "text": text, "published": time}
+                verdict = dedup.check(row)
+        found[language] = verdict.kind == "duplicate"
     return found
 
 

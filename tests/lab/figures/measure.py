@@ -38,7 +38,7 @@ from tests.lab.figures.results import ROOT, File, Section, file_of, section
 from tests.lab.figures.short import SHORT, short
 from tests.lab.figures.stories import language_of
 from tests.lab.labels import fit
-from tests.lab.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, as_read_again, read_corpus
+from tests.lab.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, corrected, read_corpus
 from tests.tools.batch.feed import judge_lines
 
 ENGLISH, CHINESE, REUTERS = "webz_en_2023-12_2024-01", "webz_zh_2025-03_2025-06", "reuters21578"
@@ -160,8 +160,8 @@ def readers(corpora: Corpora) -> dict[str, Any]:
     On a whole corpus an item may be held back for another original than the labelled one. Then it counts as readers
     judged it beside that original, and if none did (`unread`), as they judged the labelled pair.
     """
-    labels = as_read_again(label for path in MEASURED for label in corpora.labels(Path(path)))
-    others = as_read_again(label for path in (*SAME_FILES, *TAUGHT) for label in corpora.labels(Path(path)))
+    labels = corrected(label for path in MEASURED for label in corpora.labels(Path(path)))
+    others = corrected(label for path in (*SAME_FILES, *TAUGHT) for label in corpora.labels(Path(path)))
     corpora.labels(READ_AGAIN)
     read = {(label.earlier, label.later): label for label in (*others, *labels) if label.new}
     by_corpus: dict[str, list[Label]] = {}

@@ -94,13 +94,14 @@ def short(section: Section) -> str:
     return table(head, rows)
 
 
-def languages(section: Section) -> str:
-    """How many made-up reports an edit is held back of, and the languages in which it is wrong."""
+def languages(section: Section, before: Mapping[str, Any]) -> str:
+    """How many made-up reports an edit is held back of, now and before, and the languages in which it is wrong."""
     rows = [
-        [edit, "news" if edit in NEWS else "copy", str(found["held"]), str(found["of"]), found["wrong"] or "–"]
+        [edit, "news" if edit in NEWS else "copy", *(str(one["held"]) for one in (before["figures"][edit], found)),
+         str(found["of"]), found["wrong"] or "–"]
         for edit, found in section.figures.items()
-    ]
-    return table(["edit", "it is", "held back", "of", "wrong in"], rows)
+    ]  # fmt: skip
+    return table(["edit", "it is", f"held before ({before['commit']})", "held now", "of", "wrong in"], rows)
 
 
 def exactness(section: Section) -> str:

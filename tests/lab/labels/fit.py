@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
@@ -49,13 +48,14 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
+from stream_dedup.tools.batch.corpus import fill_missing_times
 from stream_dedup.tools.batch.filter import batched
 from stream_dedup.tools.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Rates, counts, rates
 from tests.lab.figures.copy_edits import COPIES
 from tests.lab.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits_of, items_of, pools
 from tests.lab.figures.tables import table
-from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
+from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, corrected, read_corpus
 
 # 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at equal missed. 220 hold .01 less of the edits, and
 # take more footers of the demo for news.
@@ -307,7 +307,7 @@ def read_all_labels(folder: Path) -> list[Label]:
     changes: dict[str | Path, dict[str, Any]] = {name: {"corpus": corpus} for name, corpus in SAME_FILES.items()}
     changes |= {name: {} for name in MEASURED} | {path: {"weight": 0.0} for path in TAUGHT}
     labels = ((label, of_file) for path, of_file in changes.items() for label in read_labels(folder / path))
-    return as_read_again(msgspec.structs.replace(label, **of_file) for label, of_file in labels)
+    return corrected(msgspec.structs.replace(label, **of_file) for label, of_file in labels)
 
 
 def read_pairs(folder: Path) -> Pairs:

@@ -12,7 +12,7 @@ from stream_dedup.errors import InputError
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.evaluate.labels import Label, read_labels
 from tests.lab.labels import files
-from tests.lab.labels.files import FRESH, MEASURED, READ_AGAIN, TAUGHT, as_read_again
+from tests.lab.labels.files import FRESH, MEASURED, READ_AGAIN, TAUGHT, corrected
 from tests.lab.labels.fit import (
     Pairs,
     boosted,
@@ -143,6 +143,19 @@ def test_a_pair_that_was_read_again_has_the_second_label_and_the_first_weight(
     monkeypatch.setattr(files, "READ_AGAIN", path)
     first = Label("a", "b", "copy", 7.0, new="no", corpus="c")
     labels = [first, msgspec.structs.replace(first, corpus="d"), msgspec.structs.replace(first, new=None)]
-    one, *others = as_read_again(labels)
+    one, *others = corrected(labels)
     assert (one.label, one.new, one.unsure, one.weight) == ("update", "yes", True, 7.0)
     assert others == labels[1:]
+
+
+def test_the_draws_of_a_corpus_stand_together_for_its_held_items_once() -> None:
+    corpus = files.DRAWN_AGAIN[0]
+    row = Label("a", "b", "copy", new="no", corpus=corpus, sample="held")
+    weights = [50.0] * 12 + [600.0] * 3 + [20.0] * 30
+    near = msgspec.structs.replace(row, sample="near", weight=9.0)
+    other = msgspec.structs.replace(row, corpus="c", weight=7.0)
+    found = corrected([*(msgspec.structs.replace(row, weight=weight) for weight in weights), near, other])
+    held = [label.weight for label in found if label.sample == "held" and label.corpus == corpus]
+    assert sum(held) == pytest.approx(600)
+    assert sum(held[12:15]) == pytest.approx(200), "600 was the weight of the draw, not of a row"
+    assert [label.weight for label in found[-2:]] == [3.0, 7.0]

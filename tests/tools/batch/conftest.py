@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
+from stream_dedup.cli.main import app
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.batch.filter import FilterStep, filter_files
-from stream_dedup.tools.cli.corpora import filter_command, pairs_command
 from tests.tools.batch.feed import rows
-
-APP = typer.Typer()
-APP.command("filter")(filter_command)
-APP.command("pairs")(pairs_command)
 
 
 def invoke(*arguments: object) -> Result:
     """Run `filter` or `pairs` as a command."""
-    return CliRunner().invoke(APP, list(map(str, arguments)))
+    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
 class Stopped(Exception):  # noqa: N818 - stands in for a kill

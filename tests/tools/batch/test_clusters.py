@@ -71,6 +71,24 @@ def test_versions_of_a_story_are_one_cluster_although_its_ends_are_less_alike(tm
     assert result.clusters == 1
 
 
+def test_the_prices_of_two_days_are_two_articles(tmp_path: Path) -> None:
+    """Each list has a few prices that the other lacks, and all its words."""
+    goods = prose(3, 20).split()
+
+    def prices(day: str, rise: int) -> str:
+        costs = (20 + 3 * n + rise * (n % 5 == 0) for n in range(len(goods)))
+        listed = " ".join(f"A kilogram of {good} costs {cost}." for good, cost in zip(goods, costs, strict=True))
+        return f"Wholesale prices at the market of the city on {day}, as its committee says. {listed}"
+
+    lines = [
+        line("monday", "Prices of vegetables today", prices("Monday", 0), 0, source="a.example"),
+        line("copy", "Today's prices of vegetables", prices("Monday", 0), 1, source="b.example"),
+        line("tuesday", "Prices of vegetables today", prices("Tuesday", 2), 24, source="b.example"),
+    ]
+    _, found = clustered(tmp_path, lines)
+    assert groups(found) == {frozenset(("monday", "copy")), frozenset(("tuesday",))}
+
+
 def found_of(*scores: float, joins: bool = True) -> NDArray[np.void]:
     """FOUND of pairs with these scores."""
     found = np.zeros(len(scores), FOUND)
@@ -90,6 +108,20 @@ def representatives(pairs: dict[tuple[int, int], float], size: int, met: bool = 
     return [int(row) for row in found.representatives]
 
 
+def test_of_copies_that_have_the_same_news_beside_the_representative_one_stays(tmp_path: Path) -> None:
+    title, text = prose(-1, 8), sentences(1)
+    fuller = f"{text} {sentences(2, 3)}"
+    lines = [line("first", title, text, 0), *(line(f"fuller{n}", title, fuller, 1 + n) for n in range(3))]
+    lines.append(line("fullest", title, f"{fuller} {sentences(3, 3)}", 5))
+    _, found = clustered(tmp_path, lines)
+    assert {row["id"]: (row["representative"], row["new"], row["keep"]) for row in found} == {
+        "first": ("first", False, True), "fuller0": ("first", True, True), "fuller1": ("first", False, False),
+        "fuller2": ("first", False, False), "fullest": ("first", True, True),
+    }  # fmt: skip
+    _, dropped = clustered(tmp_path, lines, drop_new=True)
+    assert [row["id"] for row in dropped if row["keep"]] == ["first"]
+
+
 def test_a_copy_under_a_headline_of_other_words_stays_unless_it_may_be_dropped(tmp_path: Path) -> None:
     text = sentences(1)
     lines = [line("first", prose(-1, 8), text, 0), line("other", prose(-2, 8), f"{text} Read more.", 1)]
@@ -101,7 +133,7 @@ def test_a_copy_under_a_headline_of_other_words_stays_unless_it_may_be_dropped(t
 
 
 def test_a_chain_of_pairs_is_no_cluster() -> None:
-    chain = {(n, n - 1): 0.6 for n in range(1, 5)}
+    chain = {(n, n - 1): 0.4 for n in range(1, 5)}
     assert representatives(chain, 5) == [0, 0, 2, 2, 4]
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
+from click.testing import Result
 
 from tests.tools.batch.conftest import invoke
 from tests.tools.batch.feed import feed, rows, story, write

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.dedup.clocks import START
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import SAME_ARTICLE, rule_of
 from stream_dedup.errors import UsageError
@@ -24,7 +24,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.batch.articles import boilerplate_of, compare_articles, compare_pages
-from stream_dedup.tools.batch.corpus import BadLine
+from stream_dedup.tools.batch.corpus import BadLine, fill_missing_times
 from stream_dedup.tools.batch.pair_search import cluster_of, unite
 from stream_dedup.tools.batch.pairs import PairsProgress, PairsStep, find_pairs
 from tests.tools.batch.conftest import Outcome, Stopped

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from stream_dedup.cli.common import CleanConsole
 from stream_dedup.cli.main import app
+from stream_dedup.cli.terminal import Console
 from stream_dedup.errors import ConfigError
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.cli.demo import _file_records, _report
@@ -45,9 +45,10 @@ def test_items_of_a_file_without_an_id_have_no_key_in_common(tmp_path: Path) -> 
     assert [record.key for record in _file_records(path, load_settings())] == [None, b"b"]
 
 
-def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_have_their_nouns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     counts = 1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1
-    _report(DemoResult(*counts, 1235, {"update as duplicate": 3}), CleanConsole(width=200))
+    _report(DemoResult(*counts, 1235, {"update as duplicate": 3}), Console())
     assert capsys.readouterr().out == (
         "1,235 items = 1,230 unique + 1 duplicate + 2 updates + 1 dead letter + 1 tombstone, 1,235 items a second, "
         "100 µs to judge an item.\n"

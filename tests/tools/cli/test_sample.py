@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.text import Text
 
-from stream_dedup.cli.common import CleanConsole
+from stream_dedup.cli.terminal import Console
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
@@ -152,14 +151,16 @@ def test_the_precision_is_weighted_to_all_items_held_back(place: Place) -> None:
     assert counted == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
 
 
-def test_a_long_pair_is_shown_in_pages_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    console = CleanConsole(force_terminal=True, width=80, height=10, color_system=None)
+def test_a_long_pair_is_shown_in_pages_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80", "LINES": "10"}.items():
+        monkeypatch.setenv(name, value)
     keys = iter(["x", " ", "b", " ", " ", "s"])
-    monkeypatch.setattr("typer.getchar", lambda: next(keys))
-    screen = _Screen(Text("\n".join(f"line {number}" for number in range(1, 16))), console)
-    with console.capture() as capture:
-        assert screen.ask("which?", "sdq") == "s"
-    screens = re.sub(r"\x1b\[2J|\x1b\[3J", "", capture.get()).split("\x1b[H")[1:]
+    monkeypatch.setattr("click.getchar", lambda: next(keys))
+    screen = _Screen([[(f"line {number}", "")] for number in range(1, 16)], Console())
+    assert screen.ask("which?", "sdq") == "s"
+    screens = capsys.readouterr().out.split("\x1b[2J\x1b[H")[1:]
     lines = [[line for line in one.splitlines() if line.startswith("line ")] for one in screens]
     pages = [[f"line {number}" for number in range(first, min(first + 6, 16))] for first in (1, 7, 13)]
     assert lines == [pages[0], pages[1], pages[0], pages[1], pages[2]]

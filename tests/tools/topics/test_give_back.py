@@ -5,8 +5,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka.admin import KafkaAdminClient
-from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.source_rules import REASONS

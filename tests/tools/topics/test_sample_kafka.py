@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import TopicPartition
-from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import TopicError

@@ -8,15 +8,15 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaConsumer, TopicPartition
-from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import InputError, StreamDedupError, StreamError, TopicError, UsageError
-from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from stream_dedup.tools.demo.embedded import free_ports
+from stream_dedup.tools.topics.live_reader import LiveReader
 from stream_dedup.tools.topics.trial import Ended, Trial, run_trial
 from tests.harness.check import in_headers, outcome
 from tests.harness.feed import article, feed, made_up

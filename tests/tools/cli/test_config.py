@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings
-from stream_dedup.settings.reference import descriptions
+from stream_dedup.tools.reference import descriptions
 from tests.cli.commands import json_of, run
 
-CONFIG = Path(__file__).parents[2] / "config"
+CONFIG = Path(__file__).parents[3] / "config"
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
 

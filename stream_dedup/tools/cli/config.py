@@ -10,47 +10,45 @@ from __future__ import annotations
 import json
 import os
 
-import typer
-from rich.text import Text
+import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, print_table
+from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.terminal import Console, print_table
 
-config_app = common.command_group()
 
-
-@config_app.command()
 def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print each effective setting and its origin.
 
     Secrets print as stars.
     """
-    from stream_dedup.settings.reference import effective, to_toml
+    from stream_dedup.tools.reference import effective, to_toml
 
     settings = common.settings_of(config)
     tables = effective(settings, config, os.environ)
     if as_json:
-        typer.echo(json.dumps(tables, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(tables, ensure_ascii=False, indent=2))
         return
     shown = []
     for setting, row in ((f"{table}.{name}", row) for table, rows in tables.items() for name, row in rows.items()):
         origin = f"{row['origin']}: {row['source']}" if row["source"] else row["origin"]
         cells = setting, to_toml(row["value"]) or "unset", origin
-        shown.append([Text(cell, "dim" if origin == "default" else "bold") for cell in cells])
-    print_table(CleanConsole(), ("setting", "value", "origin"), shown)
+        shown.append([[(cell, "dim" if origin == "default" else "bold")] for cell in cells])
+    print_table(Console(), ("setting", "value", "origin"), shown)
 
 
-@config_app.command("reference")
 def print_reference() -> None:
     """Print the reference of all settings as Markdown."""
-    from stream_dedup.settings.reference import reference
+    from stream_dedup.tools.reference import reference
 
-    typer.echo(reference(), nl=False)
+    click.echo(reference(), nl=False)
 
 
-@config_app.command("metrics")
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
-    from stream_dedup.observe.catalogue import metrics_reference
+    from stream_dedup.tools.reference import metrics_reference
 
-    typer.echo(metrics_reference(), nl=False)
+    click.echo(metrics_reference(), nl=False)
+
+
+config_commands = {"show": show, "reference": print_reference, "metrics": print_metrics}

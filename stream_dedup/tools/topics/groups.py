@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka import errors as kafka_errors
-from kafka.admin import OffsetSpec, OffsetTimestamp
-from kafka.structs import OffsetAndMetadata
-
 from stream_dedup.errors import StreamError, UsageError
-from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.client import OffsetAndMetadata, OffsetSpec, OffsetTimestamp, TopicPartition
+from stream_dedup.kafka.errors import NoError, RebalanceInProgressError, UnknownMemberIdError, for_code
 from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.kafka.topics import administrator, topic_names
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
-_HAS_MEMBERS = (kafka_errors.UnknownMemberIdError, kafka_errors.RebalanceInProgressError)
+_HAS_MEMBERS = (UnknownMemberIdError, RebalanceInProgressError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def set_offsets(
         for place, problem in answers.items():
             if issubclass(problem, _HAS_MEMBERS):
                 raise StreamError(f"the group {group} has members: stop every one, and run this again")
-            if problem is not kafka_errors.NoError:
+            if problem is not NoError:
                 raise problem(f"setting the offset of partition {place.partition}")
     return {place.partition: offset for place, offset in targets.items()}
 
@@ -129,7 +126,7 @@ def _places(admin: Any, settings: Settings, name: str = "") -> list[TopicPartiti
     name = name or settings.topics.input
     [topic] = admin.describe_topics([name])
     if topic["error_code"]:
-        raise kafka_errors.for_code(topic["error_code"])(name)
+        raise for_code(topic["error_code"])(name)
     return sorted(TopicPartition(topic["name"], part["partition_index"]) for part in topic["partitions"])
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.changelog.journal import MAGIC, Entry, Journal
+from stream_dedup.changelog.journal import MAGIC, Entry
 from stream_dedup.errors import CorruptBlock
+from stream_dedup.tools.batch.journal import Journal
 
 HEAD = 40
 PARTS = st.lists(st.tuples(st.binary(max_size=50), st.binary(max_size=200)), min_size=1, max_size=6)

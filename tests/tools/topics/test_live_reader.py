@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.live_reader import LiveReader
 from tests.broker import EmbeddedKafka
 from tests.harness.feed import START, article, feed
 from tests.harness.topics import Make, administrator, make_settings, ready
