@@ -93,7 +93,8 @@ def test_a_worker_reads_only_the_last_blocks_of_the_worker_before(make: Make, sm
     run_until(settings, 25)
     feed(settings, made_up(1))
     run_until(settings, 1)
-    blocks = [record.offset for record in fetched if record.partition == index_partitions(settings.topics.changelog, 0).blocks.partition]
+    of_blocks = index_partitions(settings.topics.changelog, 0).blocks.partition
+    blocks = [record.offset for record in fetched if record.partition == of_blocks]
     assert blocks
     assert min(blocks) >= 20, "ten blocks and the markers of their transactions are merged, and then ten more"
 
