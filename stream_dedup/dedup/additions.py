@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.core import INT64, POINTER, Struct, fields, record
 from stream_dedup.dedup.boilerplate import Boilerplate, Table, in_seconds
-from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Fingerprints
-from stream_dedup.fingerprint.kernel import Texts
+from stream_dedup.fingerprint.kernel import Texts, word_spans
 
 MOST_BYTES = 200
 _MOST_NUMBERS = 4
@@ -102,7 +101,7 @@ def describe_additions(text: str, adds: np.void) -> str:
     tokens, begin, end, first, last, count = adds.item()[:6]
     spans = word_spans(text)
     parts = ["new headline"] * bool(adds["is_headline_new"])
-    if len(spans) == tokens:  # not so in segmented Chinese, which has other words
+    if len(spans) == tokens:  # not so where a character folds with its neighbour
         written = [_number_at(text, *spans[k].tolist()) for k in adds["numbers"][:count].tolist()]
         parts += ["numbers: " + ", ".join(dict.fromkeys(written))] if written else []
         if end > begin:
