@@ -603,7 +603,7 @@ typedef struct texts {
 /* Where an item says that it is a correction, or that it is a version of an earlier one: corrections.py. */
 enum { IN_HEADLINE = 1, IN_TEXT = 2, NEW_VERSION = 3 };
 
-/* What is known of new items, and not stored: see `NewItems` in additions.py. */
+/* What is known of new items, and not stored: see `NewItems` in new_items.py. */
 typedef struct news {
     int64_t count;
     const uint8_t *word_sets; /* (count, 4096); NULL if the family has none */

@@ -1,4 +1,4 @@
-"""What the core takes of new items; and what an update adds, described in a few words.
+"""What an update adds, described in a few words.
 
 The reader of an update gets at most 200 bytes: that the headline is new, the first new numbers as written, and the
 sentence with the most new words; or, where words stand in the place of others, these words and those around them. The
@@ -9,77 +9,18 @@ The words of the original cannot be shown, for its text is not kept.
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, fields, record
-from stream_dedup.dedup.boilerplate import Boilerplate, Table, in_seconds
-from stream_dedup.fingerprint.fingerprint import Fingerprints
-from stream_dedup.fingerprint.kernel import Texts, word_spans
+from stream_dedup.core import fields, record
+from stream_dedup.fingerprint.kernel import word_spans
 
 MOST_BYTES = 200
 _MOST_NUMBERS = 4
-
-
-class CoreTexts(Struct, name="texts"):
-    """`Texts` as the core reads them."""
-
-    _fields_ = (
-        *((name, POINTER) for name in ("firsts", "lasts", "headline_words", "headline_numbers")),
-        *((name, POINTER) for name in ("words", "shingles", "numbers", "passages")),
-        *((name, INT64) for name in ("word_count", "shingle_count", "number_count", "passage_count")),
-    )
-
-
-class NewItems(Struct, name="news"):
-    """What is known of n new items and not stored.
-
-    word_sets: (n, 4096) of `Fingerprints`.
-    corrects: (n,) `corrections`.
-    hamming: the largest distance of the scheme.
-    asks_novelty: novelty is computed, from what follows.
-    texts: what the items consist of.
-    boilerplate: the table of recurring passages.
-    starts: (n,) begins of the items' windows, s.
-    """
-
-    _fields_ = (
-        ("count", INT64),
-        *((name, POINTER) for name in ("word_sets", "corrects")),
-        *((name, INT64) for name in ("hamming", "asks_novelty")),
-        ("texts", CoreTexts),
-        ("boilerplate", Table),
-        ("starts", POINTER),
-    )
-
-
-def core_texts(texts: Texts) -> CoreTexts:
-    """Pass texts to the core."""
-    counts = {f"{name}_count": len(getattr(texts, f"{name}s")) for name in ("word", "shingle", "number", "passage")}
-    return CoreTexts(**{name: np.ascontiguousarray(part) for name, part in texts._asdict().items()}, **counts)
-
-
-def new_items_of(
-    new: Fingerprints,
-    corrects: NDArray[np.int8] | None = None,
-    boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-) -> NewItems:
-    """Return the `NewItems` of fingerprints. The arguments are those of `compare`."""
-    n = len(new.signatures)
-    marks = np.zeros(n, np.int8) if corrects is None else corrects
-    news = NewItems(count=n, word_sets=new.word_sets, corrects=marks, hamming=new.hamming)
-    if boilerplate is not None and new.texts is not None:
-        table, horizons = boilerplate
-        texts, starts = core_texts(new.texts), in_seconds(horizons)
-        news.set(asks_novelty=1, texts=texts, boilerplate=table.table, starts=starts)
-    return news
-
-
-# -- in words ----------------------------------------------------------------------------------------------------------
-
 
 MOST_NEW = record(
     "most_new",
     [
         *fields("<i4", "tokens begin end first last number_count"),
-        *(("numbers", "<i4", (_MOST_NUMBERS,)), ("is_headline_new", "?")),
+        ("numbers", "<i4", (_MOST_NUMBERS,)),
+        ("is_headline_new", "?"),
     ],
 )
 """What is new in a text of so many tokens.

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, arena, call, record
+from stream_dedup.core import INT64, POINTER, Struct, arena, call, fields, record
 
 START = -(2**62)
 """The watermark before the first item; in a `CLOCK`, a time that does not exist yet."""
@@ -57,8 +57,8 @@ class Odd(IntEnum):
 
 class _Reading(Struct, name="clock_reading"):
     _fields_ = (
-        *[(name, POINTER) for name in ("clocks", "times", "slots", "effective", "watermarks", "elapsed", "odd")],
-        *[(name, INT64) for name in ("partitions", "items", "latest", "window", "watermark", "total")],
+        *fields(POINTER, "clocks times slots effective watermarks elapsed odd"),
+        *fields(INT64, "partitions items latest window watermark total"),
     )
 
 

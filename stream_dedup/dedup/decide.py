@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 
 from stream_dedup import core
 from stream_dedup.core import BOOL, INT64, POINTER, fields
-from stream_dedup.dedup.additions import MOST_NEW, new_items_of
+from stream_dedup.dedup.additions import MOST_NEW
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, named_rows, versions_of
 from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
+from stream_dedup.dedup.new_items import new_items_of
 from stream_dedup.dedup.rule import Rule
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
 from stream_dedup.dedup.source_rules import PREFER

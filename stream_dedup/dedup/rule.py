@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import BOOL, FLOAT, Struct, call, declared, record
+from stream_dedup.core import BOOL, FLOAT, Struct, call, declared, fields, record
 from stream_dedup.dedup.trees import CoreTrees, Trees, core_trees, parts_of, read_trees
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.settings import DecisionSettings
@@ -79,8 +79,8 @@ class Rule(Struct, name="thresholds"):
     """
 
     _fields_ = (
-        *((name, CoreTrees) for name in ("novelty", "kinship")),
-        *((name, FLOAT) for name in ("body", "hold_below", "same_article")),
+        *fields(CoreTrees, "novelty kinship"),
+        *fields(FLOAT, "body hold_below same_article"),
         ("is_plain", BOOL),
     )
 
@@ -134,8 +134,8 @@ def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
 JUDGED = record(
     "judged",
     [
-        *((name, "<f4") for name in ("logit", "kinship")),
-        *((name, "?") for name in ("is_repeat", "is_same", "is_held")),
+        *fields("<f4", "logit kinship"),
+        *fields("?", "is_repeat is_same is_held"),
     ],
 )
 """What the rule says of a pair alone.

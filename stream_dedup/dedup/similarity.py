@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, arena, call, declared, record
-from stream_dedup.dedup.additions import new_items_of
+from stream_dedup.core import INT64, POINTER, Struct, arena, call, declared, fields, record
 from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.new_items import new_items_of
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.kernel import SignatureLayout, layout_of
 from stream_dedup.fingerprint.packed_sets import join
@@ -33,8 +33,8 @@ class Signatures(Struct, name="signatures"):
     """Stored signatures; also the bodies (`Scheme.has_bodies`), joined, and where each begins."""
 
     _fields_ = (
-        *((name, POINTER) for name in ("rows", "bodies", "bounds")),
-        *((name, INT64) for name in ("count", "body_bytes")),
+        *fields(POINTER, "rows bodies bounds"),
+        *fields(INT64, "count body_bytes"),
         ("layout", SignatureLayout),
     )
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct
+from stream_dedup.core import INT64, POINTER, Struct, fields
 
 TREE_DEPTH = 4
 """Comparisons of a tree. With three, the same number of trees repeats .02 more at the same missed."""
@@ -60,7 +60,7 @@ class CoreTrees(Struct, name="trees"):
     """`Trees` as the core reads them: of the values only the leaves, so that both models fit into the first cache."""
 
     _fields_ = (
-        *((name, POINTER) for name in ("features", "thresholds", "leaves")),
+        *fields(POINTER, "features thresholds leaves"),
         ("count", INT64),
     )
 

@@ -243,7 +243,7 @@ def novelty_of(s: Similar) -> Any:
     is_lead &= bool(s.headline < F32(0.8) and s.new_headline >= 1 and s.rest <= 1)
     is_follow_up = is_as_long and ((bool(s.headline < F32(0.61)) and is_said) or is_lead)
     is_more = bool(s.log_size_ratio > 0 and s.lost_words < 1 and s.new_headline >= 1 and s.fresh + s.brief >= 3)
-    is_continued = is_more and bool(F32(0.59) <= s.headline < 1) and not s.headline_losses > 0
+    is_continued = is_more and s.smaller_size < 160 and bool(F32(0.59) <= s.headline < 1) and not s.headline_losses > 0
     is_cut = bool(s.headline >= F32(0.5)) and F32(-0.7) < s.log_size_ratio < F32(0.12)
     is_short = is_as_long and s.smaller_size < 100
     is_turned = (is_cut or is_short) and bool(s.altered_headline >= 1 and s.unmatched <= 4)

@@ -198,7 +198,7 @@ class BatchMaker:
         bad.sort()
         kept = np.flatnonzero(~prints.is_empty)
         words = prints.word_sets[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
-        alive, marks = [items[i] for i in kept.tolist()], corrections(items, prints.hints)
+        alive = [items[i] for i in kept.tolist()]
         read = (item.id for item in alive), (item.title for item in alive), (item.source for item in alive)
         columns = zip(READ, (*read, (urls[i] for i in kept.tolist())), strict=True)
         arrays: Arrays = {
@@ -207,8 +207,9 @@ class BatchMaker:
             **{key: part for name, values in columns for key, part in _read_bytes(name, values).items()},
             **_word_bytes(words),
             **_joined_bytes("bodies", [prints.bodies[i] for i in kept.tolist()] if prints.bodies else []),
-            **(_text_arrays(prints.texts, kept, marks) if self._with_words and prints.texts else {}),
         }
+        if self._with_words and prints.texts:
+            arrays |= _text_arrays(prints.texts, kept, corrections(items, prints.hints))
         return arrays, bad
 
 
