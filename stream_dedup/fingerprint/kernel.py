@@ -27,7 +27,7 @@ from stream_dedup.core import (
     record,
     utf8_of,
 )
-from stream_dedup.fingerprint.characters import encoded, fold
+from stream_dedup.fingerprint.characters import encoded, fold, folding_table
 
 VERSION = 7
 """Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
@@ -37,6 +37,7 @@ HEADLINE_FEATURES = 24
 MOST_HEADLINE_NUMBERS = 8
 """Most figures of a headline that are compared; a headline with more is a table."""
 _SLACK, _GROWTH = 128, 3
+_MOST_PARTS = 8  # words that a character is folded to: an entry of the folding table has at most 15 characters
 
 NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
 """A number in a text: its hash, never 0, and its first token."""
@@ -254,3 +255,16 @@ def headline_features_of(tokens: TokenList, seed: int) -> NDArray[np.uint64]:
     """Return the distinct features of a headline, ascending."""
     out = np.empty(tokens.count + 1, np.uint64)
     return out[: call("features_of_headline", arena(), tokens, seed, out)]
+
+
+def word_spans(text: str) -> NDArray[np.int64]:
+    """Return where each token of a text begins and ends in it: (n, 2). O(characters).
+
+    >>> text = "Don't, 新闻!"
+    >>> [text[i:j] for i, j in word_spans(text)]
+    ["Don't", '新', '闻']
+    """
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    spans = np.empty((_MOST_PARTS * len(codes), 2), np.int64)
+    entries, longer = folding_table()
+    return spans[: call("word_spans", codes, len(codes), entries, len(entries), longer, spans)]

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.passages import compare_texts, word_key, word_spans
+from stream_dedup.dedup.marks import compare_items
+from stream_dedup.fingerprint.kernel import word_spans
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import why_unreadable
 from stream_dedup.news.decode import Decoder
@@ -53,7 +54,7 @@ def ways() -> dict[str, Way]:
         "HTML": partial(Cleaner(ItemSettings(markup="html")), "a"),
         "page": partial(Cleaner(ItemSettings(markup="page")), "a"),
         "date": why_unreadable,
-        "words": lambda text: [word_key(text[first:last]) for first, last in word_spans(text).tolist()],
+        "words": word_spans,
         "explain": _explain,
         "survey": partial(_survey, settings, decode),
         "report": partial(_report, settings),
@@ -78,7 +79,8 @@ def _survey(settings: Settings, decode: Decoder, text: str) -> None:
 def _explain(text: str) -> None:
     """Show a text beside one that lacks its middle."""
     other = text[: len(text) // 3] + " x " + text[len(text) // 2 :]
-    list(side_by_side(compare_texts("a", "b"), compare_texts(text, other), 100))
+    items = (Item("", one, one, "", 0) for one in (text, other))
+    list(side_by_side(*compare_items(*items), 100))
 
 
 def _report(settings: Settings, text: str) -> None:

@@ -64,7 +64,7 @@ NEEDS_NONE = {
     "tools/batch/corpus.py": "arrays that the same process has just written",
     "index/rows.py": "sequences that the core has just packed",
     "tools/topics/groups.py": "a date in an option of a command",
-    "dedup/passages.py": "code points of a text that was decoded before",
+    "dedup/marks.py": "sequences that the core has just packed",
     "fingerprint/characters.py": "tables of its own",
     "fingerprint/kernel.py": "the bytes of a text that was decoded before",
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",

@@ -88,15 +88,13 @@ def _figures(name: str) -> dict[str, Any]:
     figures = {}
     for label, way in ways().items():
         way("x")
-        # The comparison of two texts is quadratic up to 100,000 characters, which take .3 s.
-        length = max(LARGEST, 300_000) if label == "explain" else LARGEST
-        short, long = _pair(name, length)
+        short, long = _pair(name, LARGEST)
         least = growth(way, short, long, _MOST, _TRIES)
         cost = least[1] / len(long.encode("utf-8", "replace"))
         if least[1] > _MOST * least[0]:
             # Beyond a bound a text is read in another way, so its work may rise by a step, or rise until there (nested
             # figures, up to clean.MOST_TAGS). What has no bound grows as fast behind it.
-            least = growth(way, *_pair(name, 2 * length), _MOST, _TRIES)
+            least = growth(way, *_pair(name, 2 * LARGEST), _MOST, _TRIES)
         figures[f"{name}, {label}"] = {"times": round(least[1] / least[0], 2), "ns_a_byte": round(cost * 1e9)}
     return figures
 

@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.passages import Side, compare_texts
+from stream_dedup.dedup.marks import compare_items
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
@@ -86,11 +86,7 @@ def _drawn() -> str:
     with Deduplicator(load_settings()) as dedup:
         verdicts = dedup.judge(items).verdicts
     later = [
-        (
-            item.title,
-            [(part.second, part.where is Side.SECOND) for part in compare_texts(_KNOWN, item.text).passages],
-            one,
-        )
+        (item.title, compare_items(items[0], item)[1].sides()[1], one)
         for item, one in zip(items[1:], verdicts[1:], strict=True)
     ]
     assert [verdict.forward for _, _, verdict in later] == [False, True], "one is held back, the other goes out"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, PART, SEPARATOR, WORD
+from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, PART, SEPARATOR, WORD, fold
 from stream_dedup.fingerprint.headlines import cut_tail
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
@@ -24,6 +24,7 @@ from tests.reference.fingerprint import (
     class_of,
     classes_of,
     figure_of,
+    is_digit,
     sketch_of,
 )
 from tests.reference.sequence import Diff, diff_of, differences
@@ -280,19 +281,24 @@ def compare(
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end, as it is written."""
-    spans, before = list[tuple[int, int]](), SEPARATOR
+    """Where the tokens of a text begin and end, as it is written. A character that folds to many is taken for one."""
+    spans, before, last = list[tuple[int, int]](), SEPARATOR, " "
     for i, character in enumerate(text):
-        kind = class_of(character, classes_of())
+        data = character.encode("utf-8", "replace")
+        plain = fold(data.decode())
+        is_bound = character in "\uff9e\uff9f" and i in {end for _, end in spans[-1:]}  # accents of Kana
         if character == "\u200c" and i and "\u0600" <= text[i - 1] <= "\u06ff":
-            kind = SEPARATOR
-        if kind == IGNORED:
-            continue
-        goes_on = kind == before == WORD or (kind == PART and before == CHARACTER)
-        kind = CHARACTER if kind == PART else kind
-        if kind != SEPARATOR:
-            spans[len(spans) - goes_on :] = [(spans[-1][0] if goes_on else i, i + 1)]
-        before = kind
+            before = SEPARATOR
+        for part in plain if len(plain.encode()) <= min(15, 3 * len(data)) else character:
+            kind = class_of(part, classes_of())
+            if kind == IGNORED:
+                continue
+            is_apart = is_digit(last) and not part.isascii()
+            goes_on = is_bound or (kind == before == WORD and not is_apart) or (kind == PART and before == CHARACTER)
+            kind = CHARACTER if kind == PART else kind
+            if kind != SEPARATOR:
+                spans[len(spans) - goes_on :] = [(spans[-1][0] if goes_on else i, i + 1)]
+            before, last = kind, part
     return spans
 
 

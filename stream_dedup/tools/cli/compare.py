@@ -25,7 +25,7 @@ from stream_dedup.tools.cli import shared
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stream_dedup.dedup.passages import Comparison, Passage
+    from stream_dedup.dedup.marks import Comparison, Passage
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
     from stream_dedup.settings import Settings
@@ -192,6 +192,8 @@ def _print(items: list[Item], explanation: Explanation) -> None:
 
 def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the findings that are not numbers of a view, as questions and answers."""
+    from stream_dedup.dedup.marks import Side
+
     for question, answer in (
         ("same id", explanation.same_id),
         ("same words throughout", explanation.same_text),
@@ -217,12 +219,9 @@ def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str,
     if (evidence := explanation.verdict.evidence) and evidence.cut:
         yield "cut", f"the later one is {evidence.cut}"
     for name, compared in (("headline", explanation.headline), ("text", explanation.text)):
-        if compared.words_alike is not None and compared.characters_alike is not None:
-            yield (
-                f"edits, {name}",
-                f"words: {compared.word_edits} ({compared.words_alike:.1%} alike), "
-                f"characters: {compared.character_edits} ({compared.characters_alike:.1%} alike)",
-            )
+        if compared.passages:
+            kept, lost, new = (sum(p.words for p in compared.passages if p.where is side) for side in Side)
+            yield f"words, {name}", f"{kept:,} in both, {lost:,} in the earlier one alone, {new:,} in the later one"
     if added := explanation.added:
         words = f"{added.new_words:,} of {added.words:,} words, {added.sentences:,} words in new sentences"
         yield "new in its article", f"{words}, {added.new_numbers:,} of {added.numbers:,} numbers"
@@ -278,7 +277,7 @@ def side_by_side(headline: Comparison, text: Comparison, width: int) -> Iterator
 
 def _rows(passages: list[Passage]) -> Iterator[tuple[Line, Line]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
-    from stream_dedup.dedup.passages import Side
+    from stream_dedup.dedup.marks import Side
 
     row: tuple[Line, Line] = [], []
     for place, passage in enumerate(passages):
@@ -292,7 +291,7 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Line, Line]]:
         texts = [_shorten(text, passage.words, before, after) for text in (passage.first, passage.second)]
         for side, (start, _) in zip(row, texts, strict=True):
             side.append((start, "dim"))
-        if texts[0][1]:
+        if texts[1][1]:
             if place:
                 yield row
                 row = [], []
@@ -307,11 +306,11 @@ def _shorten(text: str, words: int, first: int, last: int) -> tuple[str, str]:
 
     If too few words would be left out, return the whole text and an empty one.
     """
-    left_out = words - first - last
+    from stream_dedup.fingerprint.kernel import word_spans
+
+    starts = word_spans(text)[:, 0].tolist() if words > first + last else []  # many passages are short
+    left_out = len(starts) - first - last
     if left_out < _LEAST_LEFT_OUT:
         return one_line(text), ""
-    from stream_dedup.dedup.passages import word_spans
-
-    starts = word_spans(text)[:, 0].tolist()
     start, end = text[: starts[first]] if first else "", text[starts[-last] :] if last else ""
     return f"{one_line(start)}… ({left_out} words) …", one_line(end)

@@ -281,7 +281,7 @@ def _read_key(keys: Sequence[str], console: Console) -> str:
 
 
 def _shown(pair: Pair, number: int, total: int, width: int) -> list[Line]:
-    from stream_dedup.dedup.passages import compare_texts
+    from stream_dedup.dedup.marks import compare_items
     from stream_dedup.tools.cli.compare import side_by_side
 
     sides: list[Line] = [
@@ -290,10 +290,9 @@ def _shown(pair: Pair, number: int, total: int, width: int) -> list[Line]:
     ]
     times = pair.earlier.time, pair.later.time
     apart = "unknown" if min(times) < 0 else f"{(times[1] - times[0]) / _HOUR_MS:.1f} hours"
-    headline = compare_texts(pair.earlier.title, pair.later.title)
-    text = compare_texts(pair.earlier.text, pair.later.text)
+    table = side_by_side(*compare_items(pair.earlier, pair.later), width)
     lines: list[Line] = [[(f" {number} of {total} ".center(width, "─"), "")], *sides, [(f"{'apart':9}{apart}", "")]]
-    return [*(part for line in lines for part in wrapped(line, width)), *side_by_side(headline, text, width)]
+    return [*(part for line in lines for part in wrapped(line, width)), *table]
 
 
 def _report(sample: Sample, directory: Path, settings: Settings, console: Console) -> None:

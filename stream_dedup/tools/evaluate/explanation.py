@@ -1,7 +1,7 @@
 """Explain the decision on a pair of items: the numbers behind it, and what is new in the second item.
 
 Fingerprint, similarity, rule and Deduplicator make the decision. This module adds exact similarities beside the
-estimates, and compares the texts passage by passage.
+estimates, and the marks of what differs.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.passages import Comparison, compare_texts
+from stream_dedup.dedup.marks import Comparison, compare_items
 from stream_dedup.dedup.rule import (
     FIXED,
     KINSHIP,
@@ -163,14 +163,15 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
         verdict = dedup.judge([first, second]).verdicts[1]
+    headline, text = compare_items(first, second)
     equal = bool(measured["same_source"]), bool(measured["same_text"]), bool(measured["same_id"])
     return Explanation(
         [_view(name, exact, float(measured[name])) for name in ("headline", "body")],
         _keys(scheme, prints.keys),
         *equal,
         hours_apart=float(measured["apart"]), grounded=_known(float(measured["grounded"])), novelty=novelty,
-        kinship=kinship, added=added, verdict=verdict, headline=compare_texts(first.title, second.title),
-        text=compare_texts(first.text, second.text), rules=SourceRules(settings.sources).find([first, second]),
+        kinship=kinship, added=added, verdict=verdict, headline=headline, text=text,
+        rules=SourceRules(settings.sources).find([first, second]),
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
     assert output["verdict"]["verdict"] == "duplicate"
     assert [view["name"] for view in output["views"]] == ["headline", "body"]
     assert [part["where"] for part in output["text"]["passages"]] == ["both", "second"]
-    assert output["text"]["word_edits"] == 2
+    assert [part["words"] for part in output["text"]["passages"]] == [19, 2]
 
 
 def test_explain_names_the_rules_for_sources(corpus: Path, tmp_path: Path) -> None:

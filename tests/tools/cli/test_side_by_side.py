@@ -2,16 +2,20 @@
 
 import pytest
 
-from stream_dedup.cli.terminal import Console
-from stream_dedup.dedup.passages import compare_texts
+from stream_dedup.cli.terminal import Console, Line
+from stream_dedup.dedup.marks import compare_items
+from stream_dedup.news.item import Item
 from stream_dedup.tools.cli.compare import side_by_side
 
 LONG = " ".join(f"word{n}" for n in range(200))
 
 
+def lines_of(first: str, second: str) -> list[Line]:
+    return list(side_by_side(*compare_items(*(Item("", "", text, "", 0) for text in (first, second))), 120))
+
+
 def shown(first: str, second: str) -> str:
-    lines = side_by_side(compare_texts("", ""), compare_texts(first, second), 120)
-    return "\n".join("".join(part for part, _ in line) for line in lines)
+    return "\n".join("".join(part for part, _ in line) for line in lines_of(first, second))
 
 
 @pytest.mark.parametrize(
@@ -30,15 +34,15 @@ def test_long_passages_are_shortened(first: str, second: str, expected: list[str
 
 
 def test_the_number_of_differences_is_limited() -> None:
-    second = " ".join(f"{LONG} n{n}" for n in range(60))
-    assert "more places" in shown(" ".join([LONG] * 60), second)
+    parts = [LONG.replace("word", f"part{n}") for n in range(60)]
+    assert "more places" in shown(" ".join(parts), " new ".join(parts))
 
 
 def test_differences_are_coloured_and_common_passages_dim(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    Console().print_lines(side_by_side(compare_texts("", ""), compare_texts("It cost 14", "It cost 17"), 80))
+    Console().print_lines(lines_of("It cost the town 14", "It cost the town 17"))
     text = capsys.readouterr().out
     assert "\x1b[31m\x1b[1m14" in text
     assert "\x1b[32m\x1b[1m17" in text

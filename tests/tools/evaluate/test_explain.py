@@ -5,6 +5,7 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
+from stream_dedup.dedup.marks import Side
 from stream_dedup.dedup.rule import logit
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
@@ -99,7 +100,10 @@ def test_times_headlines_and_texts_are_compared() -> None:
     first = Item("a", "Ferry stopped", TEXT, "a.example", 0)
     second = Item("b", "Ferry stopped", TEXT.replace("Monday", "Sunday"), "b.example", 7_200_000)
     told = explain(first, second, Settings())
-    assert (told.hours_apart, told.headline.word_edits, told.text.word_edits) == (2.0, 0, 1)
+    assert told.hours_apart == 2
+    assert [(p.where, p.words) for p in told.headline.passages] == [(Side.BOTH, 2)]
+    counts = [(Side.BOTH, 9), (Side.FIRST, 1), (Side.SECOND, 1), (Side.BOTH, 9)]
+    assert [(p.where, p.words) for p in told.text.passages] == counts
     assert told.grounded is not None
     undated = explain(item("a", "Ferry stopped", TEXT), msgspec.structs.replace(second, time=2**40), Settings())
     assert undated.hours_apart == 0, "without a date it came just before"
