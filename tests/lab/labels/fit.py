@@ -62,13 +62,13 @@ from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, corrected, read
 _TREES, _RATE = (150, 60), (0.08, 0.15)
 # Groups of sites: a fit for each of 1,700 sites would take an hour.
 _SITE_GROUPS = 10
-# The weight of an edit, by kind; a labelled pair has 1, or half of it if its reader wavered (by corpus, cautious repeats
-# .16 instead of .18 at equal missed). There are some 140 edits of a kind, so a kind weighs as much as twenty labelled
-# pairs. Copies weigh more, as more kinds of edits are news, and so do edits of few words. Few labelled pairs have a
-# rewritten clause or a lone new sentence at the end, and hardly any of these has news, so the edits must say what an
-# editor means by one. By corpus, missed .03 to .04: with two thirds of the weights of news .12 of the edits with news are
-# held, .10 of the real copies repeated, and .05 of the edited copies pass; with these .07, .11 and .08. What is put round
-# an article weighs as much as a labelled pair, since it looks like a sentence at the end.
+# The weight of an edit, by kind; a labelled pair has 1, or half of it if its reader wavered (by corpus, cautious
+# repeats .16 instead of .18 at equal missed). There are some 140 edits of a kind, so a kind weighs as much as twenty
+# labelled pairs. Copies weigh more, as more kinds of edits are news, and so do edits of few words. Few labelled pairs
+# have a rewritten clause or a lone new sentence at the end, and hardly any of these has news, so the edits must say
+# what an editor means by one. By corpus, missed .03 to .04: with two thirds of the weights of news .12 of the edits
+# with news are held, .10 of the real copies repeated, and .05 of the edited copies pass; with these .07, .11 and .08.
+# What is put round an article weighs as much as a labelled pair, since it looks like a sentence at the end.
 # What a short sentence in the middle teaches holds at the end, too. Synonyms and misspelt words are measured, not
 # learnt: at .1 six of ten replaced names are held back, otherwise one.
 _UNSURE_WEIGHT, _NEWS_WEIGHT, _COPY_WEIGHT = 0.5, 0.15, 0.5
