@@ -208,13 +208,14 @@ class Decoder:
         """
         try:
             record, shape, values, lent = self._find(value, headers)
+            names = self._reader.names_of(record)  # may read members that no field has
         except _UNREADABLE as error:
             raise unreadable(value, error) from None
         schema = self._unwrapper.frames.describe(value)[0] if self._unwrapper is not None else ""
         by_field = dict(zip(self._reader.fields, values, strict=True))
         fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
         why = why_unreadable(fields["published"])
-        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._reader.names_of(record))
+        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *names)
 
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:
