@@ -384,7 +384,8 @@ def filled_in(form: Form) -> list[Item]:
 
 @pytest.mark.parametrize("form", [obituary, road])
 def test_a_form_that_forty_sites_fill_in_is_forty_articles(form: Form) -> None:
-    assert shown(filled_in(form)).count("-") <= 2
+    """A name, an age and a town in a row are a clause that was replaced, so the headline cannot confirm them."""
+    assert shown(filled_in(form)).count("-") <= 3
 
 
 @pytest.mark.parametrize("form", [obituary, road])
