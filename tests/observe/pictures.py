@@ -28,10 +28,11 @@ SIZE = {"width": 1000, "height": 720}
 SCHEMES = ("light", "dark")
 _COLOURS = 64
 _STEP = 100  # items of a batch
-# A pair with few differences, which is what most held-back items look like; the report begins with the doubtful ones.
+# A pair with few differences, which is what most held-back items look like. The report begins with the doubtful ones;
+# the last ones would show the empty end of the page.
 _SHOW_PAIR = """() => {
-    const pairs = [...document.querySelectorAll("#held details.one")].reverse()
-    const one = pairs.find(each => [3, 4, 5, 6].includes(each.querySelectorAll("mark").length))
+    const pairs = [...document.querySelectorAll("#held details.one")].reverse().slice(5)
+    const one = pairs.find(each => [2, 3].includes(each.querySelectorAll("mark").length))
     for (const each of pairs) each.open = each === one
     for (let fold = one.parentElement.closest("details"); fold; fold = fold.parentElement.closest("details"))
         fold.open = true
