@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -122,9 +123,10 @@ def as_worker(kafka: GuardedKafka) -> Settings:
 def send_records(kafka: GuardedKafka, name: str, topic: str = "news.raw") -> int:
     """Send one record for each topic that the worker writes to; return their number."""
     settings = load_settings(kafka={"bootstrap_servers": kafka.bootstrap}, topics={"input": topic})
-    # The items of another name are other articles: all tests of this broker share an index.
-    text = " ".join(f"{word} {name}" for word in ("bridge", "mayor", "Monday", "river", "opened", "noon", "works"))
-    first, copy = (article(f"{name}-{n}", f"{name} {text}", source=f"{n}.example") for n in "ab")
+    # All tests of this broker share an index, so the items of another name have other words.
+    chance = Random(name)
+    text = " ".join("".join(chance.choices("abdefgiklmnoprstuv", k=7)) for _ in range(20))
+    first, copy = (article(f"{name}-{n}", text, f"The {name} of the town", f"{n}.example") for n in "ab")
     return len(feed(settings, [(f"{name}-a".encode(), first), (f"{name}-b".encode(), copy), (b"broken", b"{")]))
 
 
