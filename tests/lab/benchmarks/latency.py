@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Sequence
 
+import click
 import confluent_kafka
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def measure(run: Run) -> dict[str, float]:
     """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`."""
     figures: dict[str, float] = {}
     records, seconds = [record for record, _ in run.unique], 20.0 if run.full else 5.0
-    with EmbeddedKafka(say=run.say) as kafka:
+    with EmbeddedKafka(say=click.echo) as kafka:
         for rate in RATES:
             settings = fresh_topics(kafka.bootstrap, f"bench-latency-{rate}")
             worker = start_worker(settings)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import msgspec
 import numpy as np
 from datasketch import MinHashLSH
@@ -55,7 +56,7 @@ def settings() -> Settings:
 
 def measure(run: Run) -> dict[str, float]:
     """Return seconds, ratios and recalls."""
-    if (text_dedup := apart.python_of("text_dedup", run.say)) is None:
+    if (text_dedup := apart.python_of("text_dedup", click.echo)) is None:
         raise ModuleNotFoundError("text-dedup is not installed")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)

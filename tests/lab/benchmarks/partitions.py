@@ -8,6 +8,7 @@ few of them, the processor time says more than the rate about what a worker adds
 
 import time
 
+import click
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
@@ -24,7 +25,7 @@ def measure(run: Run) -> dict[str, float]:
     several = len(run.corpora) > 1
     news = [corpus.news([path], run.items) for path in run.corpora] if several else [run.news, run.news]
     languages = [corpus.lengthened([record for record, _ in each], 4) for each in news]
-    with EmbeddedKafka(say=run.say) as kafka:
+    with EmbeddedKafka(say=click.echo) as kafka:
         return _measured(kafka.bootstrap, languages)
 
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import click
+
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -140,8 +142,8 @@ def _starts(rounds: int) -> Iterator[float]:
 
 def measure(run: Run, originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
     """Return the figures of both restores, whatever the run."""
-    with EmbeddedKafka(say=run.say) as kafka:
-        return _from_memory(originals, rounds) | _from_kafka(kafka.bootstrap, originals, rounds, run.say)
+    with EmbeddedKafka(say=click.echo) as kafka:
+        return _from_memory(originals, rounds) | _from_kafka(kafka.bootstrap, originals, rounds, click.echo)
 
 
 def _from_kafka(bootstrap: str, originals: int, rounds: int, report: Callable[[str], object]) -> dict[str, float]:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+import click
 import confluent_kafka
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata
@@ -51,7 +52,7 @@ def ours(settings: Settings, count: int) -> Cost:
 
 def measure(run: Run) -> dict[str, float]:
     """Return `worker_items_per_second_NAME_STREAM`, `worker_vs_NAME_STREAM`, and `worker_cpu_us_NAME_STREAM`."""
-    python = apart.python_of("quix_datasketch", run.say)
+    python = apart.python_of("quix_datasketch", click.echo)
 
     def quix(settings: Settings, count: int) -> Cost:
         topics, kafka = settings.topics, settings.kafka
@@ -63,7 +64,7 @@ def measure(run: Run) -> dict[str, float]:
         return result["seconds"] / result["items"], None
 
     contestants: dict[str, Contestant] = {"ours": ours, "passthrough": kafka_python, "confluent": confluent}
-    with EmbeddedKafka(say=run.say) as broker:
+    with EmbeddedKafka(say=click.echo) as broker:
         # The clock starts after the first commit; the 7,000 records or so that were prefetched by then count for less.
         unique = [record for record, _ in corpus.all_unique(3 * run.news)]
         figures = _measure(broker.bootstrap, "unique", unique, contestants, run.rounds)
