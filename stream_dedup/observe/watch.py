@@ -18,10 +18,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partialmethod
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
@@ -39,6 +38,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.outgoing import trace_fields
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
 
 # Until the first summary of a slow feed, because a person who has just started the worker waits no longer; and between
 # checks for new warnings. A summary takes .3 ms.
@@ -203,8 +203,17 @@ class MemoryWatch(Observer):
             )  # fmt: skip
 
 
+def _to_all(hook: Callable[Concatenate[Any, P], None]) -> Callable[Concatenate[Any, P], None]:
+    """Make the method of a group that calls this hook of each of its observers."""
+
+    def method(group: Any, /, *arguments: P.args, **keywords: P.kwargs) -> None:
+        group.tell(hook.__name__, *arguments, **keywords)
+
+    return method
+
+
 class ObserverGroup(Observer):
-    """Passes each event, which is a method of `Observer`, to several observers, in order.
+    """Passes each event to several observers, in order.
 
     An error of an observer ends neither the worker nor the other observers: the first one of each hook is logged.
     """
@@ -224,10 +233,25 @@ class ObserverGroup(Observer):
                     self._logged.add((name, hook))
                     log.exception("%s could not take in %s (a bug; logged once); the worker goes on", name, hook)
 
-
-for _hook in vars(Observer):
-    if not _hook.startswith("_"):
-        setattr(ObserverGroup, _hook, partialmethod(ObserverGroup.tell, _hook))
+    heartbeat = _to_all(Observer.heartbeat)
+    step = _to_all(Observer.step)
+    batch = _to_all(Observer.batch)
+    loop_completed = _to_all(Observer.loop_completed)
+    positions_advanced = _to_all(Observer.positions_advanced)
+    restore_progress = _to_all(Observer.restore_progress)
+    rebalanced = _to_all(Observer.rebalanced)
+    task_opened = _to_all(Observer.task_opened)
+    task_lost = _to_all(Observer.task_lost)
+    state_lost = _to_all(Observer.state_lost)
+    tasks = _to_all(Observer.tasks)
+    standby_progress = _to_all(Observer.standby_progress)
+    batch_stuck = _to_all(Observer.batch_stuck)
+    brokers_unreachable = _to_all(Observer.brokers_unreachable)
+    brokers_reachable = _to_all(Observer.brokers_reachable)
+    brokers_distrusted = _to_all(Observer.brokers_distrusted)
+    waiting = _to_all(Observer.waiting)
+    registry_away = _to_all(Observer.registry_away)
+    error = _to_all(Observer.error)
 
 
 def _no_page(path: str, _query: str) -> Answer | None:
