@@ -185,7 +185,7 @@ static void unpair_figures(diff *work, int64_t begin, int64_t end) {
 /* Keep those runs of own[begin:end] that lie in known[known_begin:known_end] and follow each other there, most words in
  * all; take others with figures apart. O(MOST_RUNS) for each run: beyond MOST_RUNS, which is another text, the others stay. */
 static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
-    struct { int64_t begin, end, words, before; } runs[MOST_RUNS];
+    struct run { int64_t begin, end, words, before; } runs[MOST_RUNS]; /* words: of the best row that ends with it */
     int64_t count = 0, best = NONE;
     for (int64_t i = begin, stop; i < end && count < MOST_RUNS; i = stop) {
         int64_t partner = work->partners[i];
@@ -195,15 +195,15 @@ static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_beg
             unpair_figures(work, i, stop);
             continue;
         }
-        runs[count].begin = i, runs[count].end = stop, runs[count].words = 0, runs[count].before = NONE;
+        struct run run = {i, stop, 0, NONE};
         for (int64_t k = 0; k < count; k++) {
-            if (work->partners[runs[k].begin] > partner || runs[k].words <= runs[count].words) continue;
-            runs[count].words = runs[k].words;
-            runs[count].before = k;
+            if (work->partners[runs[k].begin] > partner || runs[k].words <= run.words) continue;
+            run.words = runs[k].words;
+            run.before = k;
         }
-        runs[count].words += stop - i;
-        if (best == NONE || runs[count].words > runs[best].words) best = count;
-        count++;
+        run.words += stop - i;
+        if (best == NONE || run.words > runs[best].words) best = count;
+        runs[count++] = run;
     }
     for (int64_t k = count - 1; k >= 0; k--) {
         if (k == best) best = runs[k].before;
@@ -216,16 +216,14 @@ static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_beg
  * moved. */
 static void keep_short_runs_in_order(diff *work) {
     int64_t behind = work->own_headline, known_begin = work->known_headline;
-    for (int64_t i = behind, end; i <= work->own_count; i = end) {
-        bool is_end = i == work->own_count;
-        end = is_end ? i + 1 : end_of_run(work, i);
-        if (!is_end && end - i < MOVED) continue;
-        int64_t known_end = is_end ? work->known_count : work->partners[i];
-        if (known_begin <= known_end) keep_order(work, behind, i, known_begin, known_end);
-        if (is_end) break;
+    for (int64_t i = behind, end; i < work->own_count; i = end) {
+        end = end_of_run(work, i);
+        if (end - i < MOVED) continue;
+        if (known_begin <= work->partners[i]) keep_order(work, behind, i, known_begin, work->partners[i]);
         behind = end;
         known_begin = work->partners[end - 1] + 1;
     }
+    keep_order(work, behind, work->own_count, known_begin, work->known_count);
 }
 
 /* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. Where as many words stand in the

@@ -20,6 +20,7 @@ from stream_dedup.core import arena, call
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.kernel import word_spans
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.rows import SEQUENCE_HEAD
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
@@ -105,7 +106,7 @@ class _Words:
     def __init__(self, text: str, body: bytes) -> None:
         self.text, self.body = text, np.frombuffer(body, np.uint8)
         count, self.headline = np.frombuffer(body, np.uint32, 2).tolist()
-        self.codes = np.frombuffer(body, np.uint16, count, 8).tolist()
+        self.codes = np.frombuffer(body, np.uint16, count, SEQUENCE_HEAD).tolist()
         self.count = count - self.headline
         if text and not self.count:  # it has no words, or too many: show it as one that no other text has
             self.codes, self.count = [*self.codes, _NONE], 1

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.rows import SEQUENCE_HEAD
 from stream_dedup.index.runs import directory_bits
 from stream_dedup.settings import Settings
 from stream_dedup.settings.judging import FEWEST_ORIGINALS, IndexSettings, WindowSettings
@@ -30,7 +31,6 @@ MEMORY_SLACK = 1.15
 BODY_SHINGLES = 500.0
 """Words, and about as many distinct shingles, of an article whose body is kept."""
 _BODY_END = 4  # where each body ends
-_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence
 # Sequences are kept so much longer: 1/64 window for its steps (dedup/window.py), as much for whole segments of rows.
 _STEP = 1 / 32
 ROWS_OF_AN_INDEX = 2**32 - 1
@@ -102,7 +102,7 @@ def expected_body_bytes(scheme: Scheme, settings: Settings) -> float:
 def sequence_bytes(index: IndexSettings, window: WindowSettings) -> float:
     """Compute the bytes of the words of 500 in order, on average over the window: they are kept for a part of it."""
     kept = index.texts_ms / window.length_ms * (1 + _STEP)
-    return _BODY_END + min(kept, 1) * (_SEQUENCE_HEAD + 2 * BODY_SHINGLES)
+    return _BODY_END + min(kept, 1) * (SEQUENCE_HEAD + 2 * BODY_SHINGLES)
 
 
 def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:

@@ -24,7 +24,7 @@ Strings: TypeAlias = Sequence[bytes]
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
 _MAX_UINT32 = 2**32 - 1
-_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence
+SEQUENCE_HEAD = 8  # bytes before the codes of a sequence
 _STORY = b"\xff"  # before a row's story; never a byte of UTF-8
 
 
@@ -70,12 +70,12 @@ def without_sequence(body: bytes) -> bytes:
     (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'')
     """
     members = set_in(body)
-    return bytes(_SEQUENCE_HEAD) + members if members else b""
+    return bytes(SEQUENCE_HEAD) + members if members else b""
 
 
 def set_in(body: bytes) -> bytes:
     """Return the packed set of a body, b"" without one."""
-    return body[_SEQUENCE_HEAD + 2 * int.from_bytes(body[:4], "little") :]
+    return body[SEQUENCE_HEAD + 2 * int.from_bytes(body[:4], "little") :]
 
 
 def as_bytes(signatures: Signatures) -> Signatures:
