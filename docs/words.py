@@ -115,7 +115,7 @@ def is_word(text: str) -> bool:
 
 def listed(line: str) -> list[str]:
     """The words of a list in a page of statistics, the most frequent first."""
-    return re.split(", |、 ", re.sub("</?em>", "", line.partition(": ")[2]).lower())
+    return re.split(", |、 |، ", re.sub("</?em>", "", line.partition(": ")[2]).lower())
 
 
 def negations(page: str) -> Iterable[str]:

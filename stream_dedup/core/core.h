@@ -492,6 +492,8 @@ enum { HAS_LIKE, HAS_NONE, IS_MATCHED };
 const uint8_t *states_of(const diff *work);
 /* Whether the new headline has a word or figure that the known item has nowhere. */
 bool has_new_headline(const diff *work);
+/* Whether one of two headlines denies what the other says, in nearly the same words. */
+bool denies_headline(const diff *work);
 /* Whether a part of the new text has new words that only its headline says. */
 bool says_headline(const diff *work, int64_t begin, int64_t end);
 /* Add a sentence of the new text, tokens begin to end, to what was found. */

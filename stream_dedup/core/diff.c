@@ -26,6 +26,7 @@ enum {
     MOST_LOST = 80,  /* known words in the place of new ones: more is another paragraph */
     FEW_WORDS = 3,   /* of a short sentence: fewer are "More soon.", "(Reuters)." */
     FEW_SAID = 2,    /* words of the new headline: one may be in any sentence */
+    FEW_CHANGED = 3, /* words of a headline that denies the known one: "passes", "does not pass" */
 };
 
 struct diff {
@@ -314,6 +315,13 @@ bool has_new_headline(const diff *work) {
     return is_new;
 }
 
+bool denies_headline(const diff *work) {
+    bool is_denied = false;
+    for (int64_t k = 0; k < work->own_headline; k++) is_denied ^= is_negation(work->own[k]);
+    for (int64_t k = 0; k < work->known_headline; k++) is_denied ^= is_negation(work->known[k]);
+    return is_denied && work->known_headline >= FLANK && work->new_headline_count <= FEW_CHANGED;
+}
+
 /* The bit of a code among those that the new headline has, and the known one has not; or 0. */
 static uint64_t bit_of_headline(const diff *work, uint16_t code) {
     for (int64_t k = 0; k < work->new_headline_count; k++)
@@ -341,8 +349,9 @@ static bool is_restyled(const diff *work, int64_t begin, int64_t end, int64_t kn
 }
 
 /* Add what a few words in the place of a few others say: own[begin:end] between words that are known on both sides. At
- * an end of the text one side is enough for a figure or negation behind a known word, and for a word of the new headline
- * that stands in the place of as many others; other words are a dateline or a credit. */
+ * an end of the text one side is enough for a figure or negation behind a known word, for a word of the new headline
+ * that stands in the place of as many others, for one of the first words in the place of one, and for a figure in the
+ * place of another; other words are a dateline or a credit. */
 static void add_replacement(const diff *work, int64_t begin, int64_t end, differences *found) {
     bool before = is_flank(work, begin - 1, -1), behind = is_flank(work, end, 1), is_flanked = before && behind;
     bool is_edge = (behind && begin - work->own_headline < FLANK) || (before && work->own_count - end < FLANK);
@@ -370,7 +379,9 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         lost_figures += is_figure(work->known[j]);
     }
     bool is_inside = begin > work->own_headline && end < work->own_count;
-    if (!is_flanked && !of_headline && !(is_inside && (figures || is_denied))) return;
+    bool is_first = before ? false : known_begin - work->known_headline == begin - work->own_headline;
+    bool is_one = own == 1 && lost == 1 && (is_first || (figures && lost_figures));
+    if (!is_flanked && !of_headline && !is_one && !(is_inside && (figures || is_denied))) return;
     found->of_headline += of_headline;
     if (is_denied) found->facts++;
     /* One figure for another; a number that is written otherwise has more words or fewer. One of two that changed places

@@ -285,7 +285,7 @@ static void find_new_headline_numbers(similarity *pair, const uint32_t *values, 
 void find_differences(similarity *pair, const news *news, int64_t item, const article *article, const diff *diff) {
     const texts *texts = &news->texts;
     text_bounds text = bounds_of(texts, item);
-    differences found = {.next = NONE};
+    differences found = {.next = NONE, .facts = denies_headline(diff)};
     int64_t begin = text.token;
     bool is_prose = false, recurs = false;
     for (int64_t p = text.first; p < text.last; p++) {

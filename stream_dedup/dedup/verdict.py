@@ -15,7 +15,7 @@ import msgspec
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
-RULE_VERSION = 10
+RULE_VERSION = 11
 """The version of the features and weights in core/rule.c. Each change raises it; it is part of the evidence."""
 # The margin of one bit of a distance.
 _BIT = 0.05

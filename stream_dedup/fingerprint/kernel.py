@@ -29,7 +29,7 @@ from stream_dedup.core import (
 )
 from stream_dedup.fingerprint.characters import encoded, fold, folding_table
 
-VERSION = 7
+VERSION = 8
 """Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
 # 99.9 % of real headlines have at most 24 features. With 15 bits, one in 230 pairs of headlines of 12 words shares a
 # feature by chance, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.

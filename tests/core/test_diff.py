@@ -166,16 +166,30 @@ def test_a_denial_behind_the_first_word_of_a_text_is_a_fact() -> None:
 
 
 def test_at_the_beginning_and_the_end_a_word_counts_if_the_headline_has_it() -> None:
-    for new in (FERRY.replace("The old", "The new"), FERRY.replace("before the harvest", "before the winter")):
+    for new in (FERRY.replace("The old", "And the new"), FERRY.replace("before the harvest", "before the winter")):
         word = "new" if "new" in new else "winter"
         assert diff(new)["altered_headline"] == diff(new)["altered"] == 0, "a dateline, a byline or a credit"
         found = diff(new, titles=(f"A {word} ferry", "A ferry"))
-        assert (found["altered_headline"], found["altered"]) == (1, 1)
+        assert found["altered_headline"] == 1 <= found["altered"]
 
 
 def test_at_the_beginning_a_figure_behind_a_known_word_is_a_fact() -> None:
     known = FERRY.replace("The old ferry", "About 20 ferries")
     assert diff(known.replace("20", "30"), known)["facts"] == 1
+
+
+def test_at_the_beginning_a_word_and_at_the_end_a_figure_stand_in_the_place_of_one() -> None:
+    assert replaced("The old", "Another old")["altered"] == replaced("The old", "The sixth")["altered"] == 1
+    assert diff("Tarnmoor " + FERRY)["altered"] == 0, "a dateline"
+    known = f"{FERRY}The council met the town on line 25."
+    assert diff(known.replace("25", "29"), known)["facts"] == 1
+
+
+def test_a_headline_that_denies_another_one_is_a_fact() -> None:
+    assert diff(FERRY, titles=("The old ferry will not sail", "The old ferry will sail"))["facts"] == 1
+    assert diff(FERRY, titles=("الوزير لا يستقيل اليوم", "الوزير يستقيل اليوم"))["facts"] == 1
+    other = "Nobody is hurt as cracks stop old boat"
+    assert diff(FERRY, titles=(other, "The old ferry will sail"))["facts"] == 0, "told in other words"
 
 
 def test_what_the_headline_says_anew_is_said_in_the_first_sentence() -> None:

@@ -215,6 +215,15 @@ GOES_ON = {
     ),
 }
 """The same of another site."""
+ONE_EDIT = {
+    "a clause put in": {"stay the same": "stay the same, although the county wanted to double it"},
+    "a sentence in the place of another": {
+        STORY[4]: "Divers who looked below the quay have found the anchor of a barge."
+    },
+    "another word": {"Shopkeepers": "Fishermen"},
+    "another first sentence": {STORY[0]: "Two people drowned when the last boat over the Elm went down in the dark."},
+}
+"""The article with one edit, under its headline."""
 AGAIN = [
     ("a notice", BANK[3], "wire.example", 15, "+-"),
     ("a notice", BANK[3], "wire.example", 24, "++"),
@@ -237,6 +246,12 @@ CASES = [
     *(Case(what, two(*stories, hour=26), "++") for what, stories in NEWS.items()),
     *(Case(f"{what}, at once", two(*stories, "site.example"), "++") for what, stories in ONE_SITE.items()),
     *(Case(what, two(*stories), "++") for what, stories in GOES_ON.items()),
+    *(
+        Case(f"{what}, where all else is known", two((CLOSED, ARTICLE), (CLOSED, replaced(ARTICLE, words))), "++")
+        for what, words in ONE_EDIT.items()
+    ),
+    Case("words that neither item had", two((CLOSED, ARTICLE), ("Strike delays tram opening", ARTICLE)), "++"),
+    Case("a denial", two((CLOSED, ARTICLE), (CLOSED.replace("closes", "does not close"), ARTICLE)), "++"),
     Case(
         "a warning that three unlike reports have, and that the headline says",
         [

@@ -207,7 +207,6 @@ def novelty_of(s: Similar) -> Any:
     if s.matched > F32(0.9):  # nearly all else is known
         edited = s.brief + s.altered + s.facts if s.fresh == 0 else F32(0)
         edited += s.told if s.headline_gains >= 1 else F32(0)
-    is_one_editor_s = s.matched > F32(0.9) and s.places <= 4
     words, larger = max(known_or(s.words), F32(1)), min(max(s.log_size_ratio, F32(-1.5)), F32(2))
     features = [
         F32(s.same_source), known_or(s.headline, -1), known_or(s.covered), known_or(s.new_sentences),
@@ -217,7 +216,7 @@ def novelty_of(s: Similar) -> Any:
         known_or(s.spread), known_or(s.tokens), known_or(s.article_share),
         known_or(s.matched, known_or(s.covered)), known_or(s.fresh, known_or(s.new_sentences)), known_or(s.inserted),
         known_or(s.altered), known_or(s.facts), known_or(s.altered_headline), known_or(s.brief),
-        known_or(s.lead), edited, s.rewritten if is_one_editor_s else F32(0), known_or(s.places),
+        known_or(s.lead), edited, known_or(s.places),
     ]  # fmt: skip
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
     is_other_text = s.covered < F32(0.93) if np.isnan(s.unmatched) else s.unmatched >= 1
@@ -241,7 +240,16 @@ def novelty_of(s: Similar) -> Any:
     is_said = bool(s.said >= 2 and s.rest <= 6) or bool(s.said >= 3 and s.rest <= 15)
     is_lead = bool(s.lead >= 5) or bool(s.said >= 1 and s.lead >= 2)
     is_lead &= bool(s.headline < F32(0.8) and s.new_headline >= 1 and s.rest <= 1)
-    is_follow_up = is_as_long and ((bool(s.headline < F32(0.61)) and is_said) or is_lead)
+    is_follow_up = (bool(s.headline < F32(0.61)) and is_said) or is_lead
+    least = max(F32(6), F32(0.4) * s.lead) if s.lost_words < 1 else max(F32(3), F32(0.25) * s.lead)
+    is_follow_up |= is_same and bool(s.rest <= 3 and s.lead > 3 and s.new_words >= least)
+    is_retitled = is_as_long and bool(s.unmatched <= 0 and s.headline < F32(0.8) and s.new_headline >= 3)
+    is_clause = s.fresh <= 0 and s.rewritten >= 3 and s.places <= 1
+    is_word = s.fresh <= 0 and s.altered >= 1 and s.unmatched <= s.altered
+    is_exchanged = F32(0.25) * s.new_words <= s.lost_words <= F32(4) * s.new_words
+    is_exchanged = is_exchanged and s.rewritten >= 3 and s.new_words >= 3
+    is_one_of_two = is_same and is_as_long and not s.places > 2 and (is_word or is_exchanged)
+    is_edit = bool(s.matched > F32(0.9)) and bool(is_clause or is_one_of_two)
     is_more = bool(s.log_size_ratio > 0 and s.lost_words < 1 and s.new_headline >= 1 and s.fresh + s.brief >= 3)
     is_continued = is_more and s.smaller_size < 160 and bool(F32(0.59) <= s.headline < 1) and not s.headline_losses > 0
     is_cut = bool(s.headline >= F32(0.5)) and F32(-0.7) < s.log_size_ratio < F32(0.12)
@@ -250,7 +258,7 @@ def novelty_of(s: Similar) -> Any:
     fixed = F32(0)
     terms = (
         is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled(s),
-        is_follow_up, is_continued, is_turned,
+        is_as_long and is_follow_up, is_continued, is_turned, is_retitled, is_edit,
     )  # fmt: skip
     for value, term in zip(terms, rule.FIXED.values(), strict=True):
         fixed += F32(term.weight) * F32(value)

@@ -210,7 +210,7 @@ def align(diff: Diff, a: int, m: int, b: int, n: int) -> None:
 
 def differences(diff: Diff, new: Print, recurring: set[int]) -> Found:
     """Sum up all sentences but those with a passage that recurs, unless the new headline says two words of theirs."""
-    found, state, begin = Found(), State(), 0
+    found, state, begin = Found(facts=int(denies_headline(diff))), State(), 0
     prose, recurs = False, False
     tokens: list[Token] = []  # of the sentences that follow each other
     for passage in new.passages:
@@ -237,6 +237,13 @@ class Token(NamedTuple):
     place: int
     is_sentence: bool
     is_lead: bool
+
+
+def denies_headline(diff: Diff) -> bool:
+    """Whether one headline has a negation more, and the new one hardly another word."""
+    own, known = diff.own[: diff.start], diff.known[: diff.known_start]
+    is_denied = sum(map(is_negation, own + known)) % 2 == 1
+    return is_denied and len(known) >= FLANK and len(diff.headline) <= 3
 
 
 def add_gaps(diff: Diff, tokens: list[Token], found: Found) -> None:
@@ -351,7 +358,9 @@ def add_replacement(diff: Diff, own: range, found: Found) -> None:
     figures, lost_figures = sum(map(is_figure, came)), sum(map(is_figure, went))
     is_inside = own.start > diff.start and own.stop < len(diff.own)
     is_denied = sum(map(is_negation, came + went)) % 2
-    if not is_flanked and not of_headline and not (is_inside and (figures or is_denied)):
+    is_first = not of_before and known.start - diff.known_start == own.start - diff.start
+    is_one = len(came) == 1 == len(went) and (is_first or bool(figures and lost_figures))
+    if not is_flanked and not of_headline and not is_one and not (is_inside and (figures or is_denied)):
         return  # a dateline, a byline or a credit
     found.of_headline += of_headline
     stems = {stem_of(code) for code in went}
