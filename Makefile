@@ -76,7 +76,7 @@ operate: env
 bench: $(BENCH_STAMP) env
 	$(BIN)/python -m tests.lab.benchmarks.run $(ARGS)
 
-# The query of every panel and rule, and every alert by a real fault; some ten minutes.
+# The query of every panel and rule, and every alert by a real fault; some fifteen minutes.
 observe: env
 	$(BIN)/python -m tests.lab.operate.run $(ARGS)
 

@@ -127,7 +127,7 @@ KAFKA = Row("Kafka", 8, [
           [('sum by (instance) (increase(stream_dedup_rebalances_total{job=~"$job"}[5m]))', "{{instance}}")]),
     Panel("Changelog restored", "Below 1 nothing is let through.",
           [('stream_dedup_restore_progress_ratio{job=~"$job"}', "{{instance}} {{task}}")], "percentunit"),
-    Panel("Standby behind", "Seconds since the standby was at the end of the changelog. Growth: it cannot read it.",
+    Panel("Standby behind", "How old the state of the standby is. Growth: it cannot read the changelog.",
           [('stream_dedup_standby_behind_seconds{job=~"$job"}', "{{instance}} {{task}}")], "s"),
     Panel("Tasks", "By state. Failing: see the log.",
           [('sum by (state) (stream_dedup_tasks{job=~"$job"})', "{{state}}")]),

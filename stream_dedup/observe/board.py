@@ -139,7 +139,7 @@ class Board(Observer):
             numbers.restoring = {task: offsets for task, offsets in numbers.restoring.items() if task in states}
             numbers.standby_lag = {task: lag for task, lag in numbers.standby_lag.items() if task not in states}
 
-    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
+    def standby_progress(self, task: str, seconds: float) -> None:
         with self._lock:
             self._numbers.standby_lag[task] = seconds
 

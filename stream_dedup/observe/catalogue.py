@@ -182,8 +182,8 @@ ROLE = _gauge(
 )
 BEHIND_SECONDS = _gauge(
     "stream_dedup_standby_behind_seconds",
-    "Seconds since a standby was at the end of the changelog. Above 0 while it starts and under load. Growth: it "
-    "cannot read the changelog, see its log. A take-over would have to read what was added since.",
+    "How old the state of a standby is: the seconds since the changelog ended where it has read to. A second or two is "
+    "normal. Growth: it cannot read the changelog, see its log. A take-over would have to read what was added since.",
     task="`global`; scope partition has no standby",
 )
 TASKS = _gauge(

@@ -119,7 +119,7 @@ class Metrics(Observer):
             self._restored.discard(task)
             self._remove(catalogue.RESTORE_PROGRESS, task)
 
-    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
+    def standby_progress(self, task: str, seconds: float) -> None:
         self._child(catalogue.BEHIND_SECONDS, task).set(seconds)
 
     def restore_progress(self, task: str, done: int, total: int) -> None:

@@ -101,8 +101,8 @@ class Observer:
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         """The set of this member's tasks, or the state of one, has changed."""
 
-    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
-        """A standby follows the task's changelog: `offsets` are left to read, and some have been for `seconds`."""
+    def standby_progress(self, task: str, seconds: float) -> None:
+        """A standby follows the task's changelog: it has read what was written up to `seconds` ago."""
 
     def batch_stuck(self, task: str) -> None:
         """A batch has failed at least three times in a row with the same records. Called at each further failure."""

@@ -150,7 +150,7 @@ class ChangelogReader:
                     "read next"
                 )
         total, moved_at, is_logged = 0, self._monotonic(), False
-        while (remaining := self._remaining(ends)) or not self._is_following:
+        while (remaining := self.remaining(ends)) or not self._is_following:
             total = max(total, remaining)
             progress(total - remaining, total)
             former = self._is_following, dict(self._positions)
@@ -183,11 +183,19 @@ class ChangelogReader:
         self._resequencer.skip_to(number)
         self.restored.add_block(headers)
 
-    def lag(self) -> int:
-        """Count the committed offsets that are not read yet. Asks the broker."""
+    def committed_ends(self) -> Mapping[TopicPartition, int]:
+        """Ask the broker where the committed entries end."""
         self.connect()
         consumer = self._consumer
-        return self._remaining(self._call(lambda: consumer.end_offsets(list(self.partitions))))
+        ends: Mapping[TopicPartition, int] = self._call(lambda: consumer.end_offsets(list(self.partitions)))
+        return ends
+
+    def remaining(self, ends: Mapping[TopicPartition, int]) -> int:
+        """Return the number of offsets still to read up to these ends."""
+        blocks, merged = (max(0, ends[place] - self._positions[place]) for place in self.partitions)
+        if not self._is_following and merged:
+            blocks = min(blocks, 2 * MAX_BLOCKS)  # each with the marker of its transaction
+        return blocks + merged
 
     def release(self) -> None:
         """Give the client up, and close it in its thread. The state stays."""
@@ -331,13 +339,6 @@ class ChangelogReader:
                 self._builder.read_block(span, delta)
 
     # -- stalls and gaps ---------------------------------------------------------------------------------
-
-    def _remaining(self, ends: Mapping[TopicPartition, int]) -> int:
-        """Return the number of offsets still to read."""
-        blocks, merged = (max(0, ends[place] - self._positions[place]) for place in self.partitions)
-        if not self._is_following and merged:
-            blocks = min(blocks, 2 * MAX_BLOCKS)  # each with the marker of its transaction
-        return blocks + merged
 
     def _stall_message(self, ends: Mapping[TopicPartition, int]) -> str:
         unread = (place for place in self._assigned if self._positions[place] < ends[place])

@@ -29,8 +29,8 @@ _SLICE = 0.2
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
-# How often a standby asks where the changelog ends, to report its lag; a request takes some milliseconds.
-_LAG_SECONDS = 1.0
+# How often at most a standby asks where the changelog ends; a request takes some milliseconds.
+_ASK_SECONDS = 1.0
 
 
 class _PendingBatch(NamedTuple):
@@ -55,8 +55,8 @@ class StateStore:
         self.dedup = context.deduplicator(context.settings)
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
-        self._caught_up_at = self._monotonic()  # when nothing was left to read
-        self._offsets_behind, self._lag_asked_at = 0, 0.0  # 0.0: not yet
+        self._ends: Mapping[TopicPartition, int] | None = None  # of the changelog, when last asked
+        self._asked_at = self._complete_until = self._monotonic()  # all that was there then is read
         self.reader = ChangelogReader(
             context, name, self.places, self.owner, self.dedup, self._builder, lambda: self.topic_id
         )
@@ -66,15 +66,18 @@ class StateStore:
         return len(self.dedup)
 
     @property
-    def lag(self) -> tuple[int, float]:
-        """Offsets of the changelog that were not yet read when last asked, and the seconds since none were left."""
-        return self._offsets_behind, self._monotonic() - self._caught_up_at
+    def behind_seconds(self) -> float:
+        """How long ago the changelog ended where the store has read to, as far as it knows."""
+        return self._monotonic() - self._complete_until
 
     @property
     def all_read(self) -> RestoreResult | None:
-        """What the changelog holds, if the store had read all of it when it last asked."""
-        is_all = self._lag_asked_at and not self._offsets_behind and self.reader.has_no_gap
-        return self.reader.restored if is_all else None
+        """What the changelog holds, if the store has read all that it held when last asked."""
+        return self.reader.restored if self._reaches_ends and self.reader.has_no_gap else None
+
+    @property
+    def _reaches_ends(self) -> bool:
+        return self._ends is not None and not self.reader.remaining(self._ends)
 
     def check_topic(self, topic_id: str) -> None:
         """Set the id of the changelog topic. Raises Outdated if entries of another topic were read."""
@@ -93,10 +96,12 @@ class StateStore:
                 if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
                     self.dedup.catch_up()
                 break
-        if self._monotonic() - self._lag_asked_at > _LAG_SECONDS:
-            self._offsets_behind, self._lag_asked_at = self.reader.lag(), self._monotonic()
-            if not self._offsets_behind:
-                self._caught_up_at = self._lag_asked_at
+        # Under load the changelog has always grown since the last read, so what counts is the end of a moment before.
+        is_due = self._reaches_ends and self._monotonic() - self._asked_at > _ASK_SECONDS
+        if self._ends is None or is_due:
+            self._asked_at, self._ends = self._monotonic(), self.reader.committed_ends()
+        if self._reaches_ends:
+            self._complete_until = self._asked_at
 
     def complete(self, progress: Callable[[int, int], None]) -> RestoreResult:
         """Read everything that was written before the call; the former writer must be fenced.

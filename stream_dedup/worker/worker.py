@@ -359,7 +359,7 @@ class Worker:
             except self._retryable as error:
                 self._observer.error(error, self._standby_retry.failed(error, self._last_poll))
         if (store := task.standby_store) is not None:
-            self._observer.standby_progress(task.name, *store.lag)
+            self._observer.standby_progress(task.name, store.behind_seconds)
             if store.all_read is not None:
                 check_changelog(self._settings, self._watch.committed, store.all_read)
 

@@ -90,10 +90,11 @@ class Load:
 
     `rate`: records a second. `shares`: the probability that a record is `poison` (not JSON), a `copy` (of an earlier
     item, under another id and host), `new` (unused words), `packed` (gzip in the value), `bare` (a headline without a
-    text), `template` (ten words of its own in sixty) or `feed` (an item of an RSS feed); the others come from the
-    made-up feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds instead of
-    milliseconds. With `records` (keys and values) it sends those and ends. `acknowledged`: gets the time of each key's
-    acknowledgement. While `is_behind()` it waits: a fault's records must not queue behind those before.
+    text), `template` (ten words of its own in sixty), `feed` (an item of an RSS feed) or `framed` (Avro, by schema 1 of
+    a registry); the others come from the made-up feed, in which every kind of verdict occurs. `in_seconds`: share of
+    timestamps in seconds instead of milliseconds. `late`: the age of all timestamps, in seconds. With `records` (keys
+    and values) it sends those and ends. `acknowledged`: gets the time of each key's acknowledgement. While
+    `is_behind()` it waits: a fault's records must not queue behind those before.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Load:
     def usual(self) -> None:
         """Reset the shares. Half comes from the made-up feed; more would fire an alert, as one in forty is broken."""
         self.shares: Mapping[str, float] = {"new": 0.5}
-        self.in_seconds = 0.0
+        self.in_seconds = self.late = 0.0
 
     def _run(self) -> None:
         config = {"linger_ms": 20, "delivery_timeout_ms": 600_000, "acks": "all", "max_request_size": 2**25}
@@ -136,7 +137,8 @@ class Load:
                         pass
                     asked = time.monotonic()
                 unit = 1 if self._chance.random() < self.in_seconds else 1000
-                future = producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * unit))
+                timestamp = int((time.time() - self.late) * unit)
+                future = producer.send(self._settings.topics.input, value, key, timestamp_ms=timestamp)
                 if (acknowledged := self._acknowledged) is not None:
                     future.add_callback(lambda _, key=key: acknowledged.setdefault(key, time.time()))
                 self.sent += 1
@@ -177,6 +179,10 @@ class Load:
             item["text"] = " ".join([*fixed[:25], *words[:10], *fixed[25:]])
         if kind == "feed":
             item = {"guid": item["id"], "title": item["title"], "description": item["text"], "link": "/1"}
+        if kind == "framed":
+            from tests.registry.server import FORMS, frame  # not above: it takes a third of a second
+
+            return frame(1, FORMS["AVRO"][1](item | {"url": None}))
         value = json.dumps(item).encode()
         return gzip.compress(value) if kind == "packed" else value
 

@@ -56,10 +56,10 @@ def under_another_scheme(settings: Settings, changelog: str, **fingerprint: Any)
 
 
 def variables_of(settings: Settings) -> dict[str, str]:
-    """The environment of a process with the topics, the group and what else was set of `[kafka]` and `[worker]`."""
+    """The environment of a process with what was set of these tables, the topics and the group among it."""
     return {
         f"{PREFIX}{table}__{name}".upper(): f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
-        for table in ("kafka", "topics", "worker")
+        for table in ("kafka", "topics", "worker", "registry")
         for name, value in getattr(settings, table).model_dump(exclude_none=True, exclude_unset=True).items()
     }
 

@@ -154,7 +154,7 @@ def test_role_tasks_and_errors(world: World) -> None:
     assert world.values("role", "role", "active", "standby") == [1, 0]
 
     assert world.values("tasks", "state", *states) == [0, 0, 0]
-    metrics.standby_progress("1", 12, 3.5)
+    metrics.standby_progress("1", 3.5)
     metrics.restore_progress("2", 30, 40)
     assert world.value("standby_behind_seconds", task="1") == 3.5
     metrics.tasks({"0": TaskState.OPEN, "1": TaskState.FAILING, "2": TaskState.OPENING, "3": TaskState.OPEN})
@@ -310,7 +310,7 @@ def test_no_series_decreases(numbers: list[int]) -> None:
 
 def test_exported_metrics_match_the_catalogue(world: World) -> None:
     metrics = world.metrics
-    metrics.standby_progress("global", 1, 0.5)
+    metrics.standby_progress("global", 0.5)
     metrics.task_opened("global", [0], 0, 0.1)
     metrics.batch(report([item("1")], [unique("1")], lag={0: 3}))
     shown = {}

@@ -37,8 +37,9 @@ _START_SECONDS = 60.0
 # Durations in the rules and in a run that scrapes every second. A `for` needs some evaluations.
 SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "3m": "4s", "5m": "6s", "10m": "10s"}
 # The same for ranges and offsets, which need some samples. The ten minutes must be longer than one fetch of an
-# overloaded member, which knows the end of the input from its last fetch. The day must be longer than a fault.
-SHORT_RANGE = {"1h": "60s", "2m": "10s", "5m": "6s", "10m": "30s", "15m": "30s", "30m": "12s", "1d": "90s"}
+# overloaded member, which knows the end of the input from its last fetch. The day must be longer than a fault. In the
+# two minutes a member must try more than six times to reach a registry, at five seconds each.
+SHORT_RANGE = {"1h": "60s", "2m": "60s", "5m": "6s", "10m": "30s", "15m": "30s", "30m": "12s", "1d": "90s"}
 
 
 def shortened(rules: str) -> str:

@@ -450,7 +450,7 @@ class Changelog:
         limits = {place: self._next[place.partition] for place in places}
         for record in read_all(self._settings, self._topic, partitions=[place.partition for place in places]):
             place = TopicPartition(self._topic, record.partition)
-            if _block(record).progress > limit:
+            if _DAMAGE not in record.headers and _block(record).progress > limit:
                 limits[place] = min(limits[place], record.offset)
         with administrator(self._settings) as admin:
             admin.delete_records(limits)
