@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from stream_dedup.changelog import ENTRY_BYTES
 from stream_dedup.changelog.block import merge_deltas, size_of, split_delta
 from stream_dedup.changelog.headers import SequenceRange
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 T = TypeVar("T")
 

@@ -18,8 +18,6 @@ import msgspec
 
 from stream_dedup.changelog.block import MAGIC
 from stream_dedup.errors import ChangelogError, CorruptBlock
-from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.record_batch import PARTITIONS
 
 Header = tuple[str, bytes]
 Parsed = TypeVar("Parsed")
@@ -40,22 +38,6 @@ CURE = (
     "--config FILE` before the workers. In scope partition, or without the last step, they begin with an empty index, "
     "after you have confirmed it by the command that they print"
 )
-
-
-class IndexPartitions(NamedTuple):
-    """The partition of blocks and the partition of merged blocks (entries.py)."""
-
-    blocks: TopicPartition
-    merged: TopicPartition
-
-
-def index_partitions(topic: str, index: int) -> IndexPartitions:
-    """Return the partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
-
-    >>> [one.partition for one in index_partitions("news.dedup-changelog", 3)]
-    [6, 7]
-    """
-    return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
 
 
 class SequenceRange(NamedTuple):
@@ -97,7 +79,7 @@ class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
 class MigrationCheckpoint(msgspec.Struct, frozen=True):
     """The progress of a migration: (topic, partition, next offset to read) of each, and whether it is complete.
 
-    `epochs`: of the record before each offset (kafka/epochs.py); empty if an older release migrated.
+    `epochs`: of the record before each offset (kafka/fetch.py); empty if an older release migrated.
     """
 
     next: list[tuple[str, int, int]]

@@ -5,7 +5,6 @@ automatic commits, no automatic topics, no silent reset of offsets. errors.py ex
 raise.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,8 @@ from kafka import ConsumerRebalanceListener as ConsumerRebalanceListener
 from kafka import KafkaConsumer as KafkaConsumer
 from kafka import KafkaProducer as KafkaProducer
 from kafka import TopicPartition as TopicPartition
+from kafka.admin import ConfigResource as ConfigResource
+from kafka.admin import ConfigResourceType as ConfigResourceType
 from kafka.admin import KafkaAdminClient as KafkaAdminClient
 from kafka.admin import OffsetSpec as OffsetSpec
 from kafka.admin import OffsetTimestamp as OffsetTimestamp
@@ -22,8 +23,7 @@ from kafka.partitioner import murmur2 as murmur2
 from kafka.structs import MemberState as MemberState
 from kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 
-from stream_dedup.kafka import fetch, patches
-from stream_dedup.kafka.epochs import LeaderEpochs
+from stream_dedup.kafka import patches
 from stream_dedup.kafka.errors import KafkaTimeoutError, check_files, diagnose_addresses
 from stream_dedup.settings import KafkaSettings, Settings
 
@@ -232,10 +232,3 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         if isinstance(error, KafkaTimeoutError):  # its text names the addresses, but no cause
             raise KafkaTimeoutError(diagnose_addresses(config["bootstrap_servers"], config)) from error
         raise
-
-
-def make_consumer(
-    config: Mapping[str, Any], most_of_record: int = sys.maxsize, epochs: LeaderEpochs | None = None
-) -> Any:
-    """Make a KafkaConsumer that unpacks fast; see `fetch.install`."""
-    return fetch.install(make(KafkaConsumer, config), most_of_record, epochs)

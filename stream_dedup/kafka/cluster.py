@@ -5,11 +5,12 @@ look like a quiet topic: it tries again and says nothing. So `look` asks for eac
 sentence that names what is missing and what mends it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from kafka.admin import OffsetSpec
@@ -19,8 +20,8 @@ from stream_dedup.errors import TransactionFailed
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
-from stream_dedup.kafka.runtime import REAL, Runtime
-from stream_dedup.kafka.topics import KeptAdministrator, Topic, as_they_are, topic_names
+from stream_dedup.kafka.runtime import REAL, Runtime, administrator
+from stream_dedup.kafka.topics import Topic, as_they_are, topic_names
 from stream_dedup.settings import Settings
 
 # A broker that does not answer must not use up the ten seconds within which it is reported.
@@ -51,6 +52,33 @@ class Look:
     # (input partition, first offset that an open transaction holds back) -> a sentence about it
     held: Mapping[tuple[int, int], str] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)  # input partition -> the end of the records that can be read
+
+
+class KeptAdministrator:
+    """An admin client that stays open from one `with` block of `open` to the next, until one fails."""
+
+    def __init__(self, settings: Settings, runtime: Runtime = REAL, **options: Any) -> None:
+        self._make = partial(administrator, settings, runtime, **options)
+        self._stack: ExitStack | None = None
+        self._admin: Any = None
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        if self._stack is None:
+            with ExitStack() as stack:
+                self._admin = stack.enter_context(self._make())
+                self._stack = stack.pop_all()
+        try:
+            with errors.translated("asking Kafka"):
+                yield self._admin
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            stack.close()
 
 
 def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:

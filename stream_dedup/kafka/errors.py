@@ -31,6 +31,8 @@ from kafka import errors as kafka_errors
 from kafka.errors import AuthorizationError as AuthorizationError
 from kafka.errors import CorruptRecordError as CorruptRecordError
 from kafka.errors import IllegalStateError as IllegalStateError
+from kafka.errors import InvalidReplicationFactorError as InvalidReplicationFactorError
+from kafka.errors import InvalidTopicError as InvalidTopicError
 from kafka.errors import KafkaError as KafkaError
 from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
@@ -38,8 +40,10 @@ from kafka.errors import MessageSizeTooLargeError as MessageSizeTooLargeError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
 from kafka.errors import NoError as NoError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from kafka.errors import PolicyViolationError as PolicyViolationError
 from kafka.errors import RebalanceInProgressError as RebalanceInProgressError
 from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError
+from kafka.errors import TopicAlreadyExistsError as TopicAlreadyExistsError
 from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
 from kafka.errors import UnknownMemberIdError as UnknownMemberIdError
 from kafka.errors import for_code as for_code

@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeVar
 
 from stream_dedup.errors import Stalled
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaAdminClient
 from stream_dedup.kafka.errors import (
     DISTRUSTED,
@@ -28,6 +27,7 @@ from stream_dedup.kafka.errors import (
     error_text,
     is_throttled,
 )
+from stream_dedup.kafka.runtime import Bounded
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 

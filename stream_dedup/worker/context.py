@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka import errors
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.runtime import Bounded, Runtime
 from stream_dedup.kafka.topics import Topic, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer

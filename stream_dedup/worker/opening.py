@@ -17,7 +17,7 @@ from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import ChangelogError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.epochs import UNKNOWN
+from stream_dedup.kafka.fetch import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.worker import resume

@@ -38,10 +38,10 @@ from typing import Any, TypeVar
 
 from stream_dedup.changelog.headers import TaskSummary, offsets_header
 from stream_dedup.errors import Fenced, RegistryAway, TransactionFailed
-from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.epochs import LeaderEpochs
+from stream_dedup.kafka.fetch import LeaderEpochs
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer
+from stream_dedup.kafka.runtime import Bounded
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.judge import Judge

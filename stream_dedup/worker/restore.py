@@ -21,13 +21,13 @@ first, to read all of it again.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
+from stream_dedup.changelog import MOST_BYTES, PARTITIONS
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
 from stream_dedup.changelog.headers import (
     CURE,
-    IndexPartitions,
     RestoreResult,
     blocks_start,
     is_block,
@@ -36,12 +36,11 @@ from stream_dedup.changelog.headers import (
 )
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
-from stream_dedup.kafka import client, fetch, patches
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import KafkaAdminClient, KafkaConsumer, TopicPartition
-from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
+from stream_dedup.kafka import client, patches
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
 from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
-from stream_dedup.kafka.record_batch import MOST_BYTES
+from stream_dedup.kafka.fetch import UNKNOWN, LeaderEpochs
+from stream_dedup.kafka.runtime import Bounded, make_consumer
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.worker.context import WorkerContext
 
@@ -58,6 +57,22 @@ _GAP_SECONDS = 5.0
 # The previous writer's own commit takes less than a second; log a wait that is longer.
 _LOG_SECONDS = 2.0
 _KEY_BYTES = 100  # of another program's record, in the log
+
+
+class IndexPartitions(NamedTuple):
+    """The partition of blocks and the partition of merged blocks (entries.py)."""
+
+    blocks: TopicPartition
+    merged: TopicPartition
+
+
+def index_partitions(topic: str, index: int) -> IndexPartitions:
+    """Return the partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
+
+    >>> [one.partition for one in index_partitions("news.dedup-changelog", 3)]
+    [6, 7]
+    """
+    return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
 
 
 class ChangelogReader:
@@ -102,9 +117,7 @@ class ChangelogReader:
         if self._consumer is not None:
             return
         config = client.changelog_reader(self._context.settings)
-        self._consumer = consumer = self._call(
-            lambda: fetch.install(self._runtime.make_client(KafkaConsumer, config), MOST_BYTES, self._epochs)
-        )
+        self._consumer = consumer = self._call(lambda: make_consumer(config, MOST_BYTES, self._epochs, self._runtime))
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
             self._positions = dict(first_offsets)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_dedup.changelog import ENTRY_BYTES
 from stream_dedup.changelog.block import size_of
 from stream_dedup.changelog.entries import MAX_BLOCKS, ChangelogEntry, EntryBuilder, Resequencer
 from stream_dedup.changelog.headers import (
@@ -21,7 +22,6 @@ from stream_dedup.changelog.headers import (
 )
 from stream_dedup.dedup.batch import DELETED, Delta
 from stream_dedup.errors import CorruptBlock
-from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
 

@@ -36,7 +36,7 @@ from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
 from stream_dedup.tools.cli.shared import parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
-from stream_dedup.worker.outgoing import place_of
+from stream_dedup.tools.topics.headers import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block
 

@@ -7,11 +7,12 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog.headers import RestoreResult, index_partitions
+from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings
 from stream_dedup.worker import restore
+from stream_dedup.worker.restore import index_partitions
 from stream_dedup.worker.state_store import StateStore
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make, administrator
