@@ -43,7 +43,7 @@ CURE = (
 class SequenceRange(NamedTuple):
     """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
-    A block has one number, and those that were skipped just before it (`EntryBuilder.skip_to`).
+    A block has one number, and those that were skipped just before it (`EntryBuilder.use_none_before`).
 
     >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
     SequenceRange(first=7, last=9)

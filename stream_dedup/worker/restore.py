@@ -181,10 +181,10 @@ class ChangelogReader:
             self._close_gap()
         # A standby may know entries that have expired, so the next writer uses none of their numbers. None was ever
         # higher than the offsets used so far, since each entry takes one.
-        self._builder.skip_to(sum(ends.values()) + 1)
+        self._builder.use_none_before(sum(ends.values()) + 1)
         progress(total, total)
 
-    def skip_to(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
+    def mark_read(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
         """Take everything before these ends as read: the task itself wrote it, last with these headers.
 
         A partition that is not named has nothing new, or its end is unknown. An entry that is read twice is recognised
@@ -193,7 +193,7 @@ class ChangelogReader:
         self._positions |= ends
         for place, end in ends.items():  # a producer does not learn the epoch of what it wrote
             self._epochs.begin(place, end, UNKNOWN)
-        self._resequencer.skip_to(number)
+        self._resequencer.mark_read(number)
         self.restored.add_block(headers)
 
     def lag(self) -> int:
@@ -313,7 +313,7 @@ class ChangelogReader:
 
     def _report_foreign(self, record: Any) -> None:
         """Log the first record of another program."""
-        if self._context.is_first("foreign"):
+        if self._context.once("foreign"):
             log.warning(
                 "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
                 "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",

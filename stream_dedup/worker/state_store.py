@@ -138,7 +138,7 @@ class StateStore:
         self.dedup.confirm()
         oldest = self._pending.popleft()
         number = self._pending[0].before.next if self._pending else self._builder.next
-        self.reader.skip_to(ends, number, oldest.headers)
+        self.reader.mark_read(ends, number, oldest.headers)
 
     def rollback(self) -> None:
         """Roll all pending batches back."""

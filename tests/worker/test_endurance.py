@@ -21,8 +21,8 @@ from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch, topic_watch
 from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch
+from stream_dedup.worker.context import Retry
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.topic_watch import TopicWatch
 from tests.worker.support import context
 

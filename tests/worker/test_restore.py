@@ -185,7 +185,7 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     store, other = open_store(writer.settings), open_store(writer.settings)
     store.complete(lambda done, total: None)
     place = store.places.merged if is_merged else store.places.blocks
-    store.reader.skip_to({place: 900}, store._builder.next, ())
+    store.reader.mark_read({place: 900}, store._builder.next, ())
     with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
         store.complete(lambda done, total: None)
     other.complete(lambda done, total: None)

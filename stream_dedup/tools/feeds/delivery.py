@@ -56,7 +56,7 @@ class KafkaDelivery:
     def __init__(self, settings: Settings, owner: str, stop: threading.Event) -> None:
         from stream_dedup.kafka.client import HEADER_ROOM
         from stream_dedup.kafka.topics import check_topics
-        from stream_dedup.worker.retry import Retry
+        from stream_dedup.worker.context import Retry
 
         self._topic = settings.topics.input
         topic = check_topics(settings)[self._topic]
