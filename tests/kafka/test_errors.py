@@ -10,7 +10,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import StreamError, TransactionFailed
-from stream_dedup.kafka import client, errors
+from stream_dedup.kafka import client
 from stream_dedup.kafka.client import diagnose_addresses
 from stream_dedup.kafka.errors import KafkaError, RecentBrokers, error_text, translate
 
