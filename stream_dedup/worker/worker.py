@@ -225,11 +225,7 @@ class Worker:
             self._observer.loop_completed(names)
 
     def _process(
-        self,
-        task: Task,
-        polled: Sequence[Mapping[int, list[Any]]],
-        group: Group,
-        positions: Mapping[int, int],
+        self, task: Task, polled: Sequence[Mapping[int, list[Any]]], group: Group, positions: Mapping[int, int]
     ) -> None:
         """Process the task's share of the polled records, until it fails."""
         share = [record for records in polled for partition in task.partitions for record in records.get(partition, ())]

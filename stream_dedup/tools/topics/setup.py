@@ -33,10 +33,7 @@ _NOT_CREATED = {
 
 
 def create_topics(
-    settings: Settings,
-    partitions: int | None = None,
-    replication: int | None = None,
-    runtime: Runtime = REAL,
+    settings: Settings, partitions: int | None = None, replication: int | None = None, runtime: Runtime = REAL
 ) -> list[str]:
     """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
 
