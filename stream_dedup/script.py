@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
 
-from stream_dedup.changelog import saved
+from stream_dedup.changelog import journal
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
@@ -372,7 +372,7 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """
         with self._turn, self._lock:
             expired = max(0, self._passed - self._remembered)
-            saved.save(self._core, Path(path), expired, self._nameless)
+            journal.save(self._core, Path(path), expired, self._nameless)
             self._warn_of_expired(expired, path)
 
     @classmethod
@@ -405,11 +405,11 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """
         file = Path(path)
         if settings is None:
-            dedup = cls(saved.settings_of(file, _overrides(novelty, window, sources)))
+            dedup = cls(journal.settings_of(file, _overrides(novelty, window, sources)))
         else:
             dedup = cls(settings, novelty=novelty, window=window, sources=sources)
         try:
-            opening = saved.restore(dedup._core, file)
+            opening = journal.restore(dedup._core, file)
         except BaseException:
             dedup.close()
             raise

@@ -30,10 +30,10 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
+from stream_dedup.changelog import ENTRY_BYTES
 from stream_dedup.dedup.batch import ARRIVAL, DELETED, Delta, stories_of
 from stream_dedup.dedup.clocks import CLOCK, newest_clocks
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
-from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 MAGIC = b"SDB2"
 _HEADER = struct.Struct("<4sHHQIIqqQ")

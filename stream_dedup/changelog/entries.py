@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from stream_dedup.changelog import ENTRY_BYTES
 from stream_dedup.changelog.block import merge_deltas, size_of, split_delta
 from stream_dedup.changelog.headers import SequenceRange
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class EntryBuilder:
         """Start with this number; nothing before it will be merged."""
         self.state = BuilderSnapshot(number, number - 1, number - 1)
 
-    def skip_to(self, number: int) -> None:
+    def use_none_before(self, number: int) -> None:
         """Skip the numbers before this one, which expired entries may have used."""
         if not self.next:
             self.begin(number)
@@ -198,10 +198,10 @@ class Resequencer(Generic[T]):
         if span is not None:
             self.next = max(self.next, span.first)
 
-    def skip_to(self, number: int) -> None:
+    def mark_read(self, number: int) -> None:
         """Consider everything before this number read. The queues must be empty."""
         if self._blocks or self._merged:
-            raise ValueError(f"cannot skip to {number}: {self.first_waiting} is still queued")
+            raise ValueError(f"not all before {number} is read: {self.first_waiting} is still queued")
         self.next = number
 
     def ready(self) -> Iterator[OrderedEntry[T]]:

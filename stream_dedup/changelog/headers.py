@@ -18,8 +18,6 @@ import msgspec
 
 from stream_dedup.changelog.block import MAGIC
 from stream_dedup.errors import ChangelogError, CorruptBlock
-from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.record_batch import PARTITIONS
 
 Header = tuple[str, bytes]
 Parsed = TypeVar("Parsed")
@@ -42,26 +40,10 @@ CURE = (
 )
 
 
-class IndexPartitions(NamedTuple):
-    """The partition of blocks and the partition of merged blocks (entries.py)."""
-
-    blocks: TopicPartition
-    merged: TopicPartition
-
-
-def index_partitions(topic: str, index: int) -> IndexPartitions:
-    """Return the partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
-
-    >>> [one.partition for one in index_partitions("news.dedup-changelog", 3)]
-    [6, 7]
-    """
-    return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
-
-
 class SequenceRange(NamedTuple):
     """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
-    A block has one number, and those that were skipped just before it (`EntryBuilder.skip_to`).
+    A block has one number, and those that were skipped just before it (`EntryBuilder.use_none_before`).
 
     >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
     SequenceRange(first=7, last=9)
@@ -97,7 +79,7 @@ class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
 class MigrationCheckpoint(msgspec.Struct, frozen=True):
     """The progress of a migration: (topic, partition, next offset to read) of each, and whether it is complete.
 
-    `epochs`: of the record before each offset (kafka/epochs.py); empty if an older release migrated.
+    `epochs`: of the record before each offset (kafka/fetch.py); empty if an older release migrated.
     """
 
     next: list[tuple[str, int, int]]

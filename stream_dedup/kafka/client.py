@@ -5,16 +5,23 @@ automatic commits, no automatic topics, no silent reset of offsets. errors.py ex
 raise.
 """
 
-import sys
-from collections.abc import Callable, Mapping
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 # Redundant aliases: the names that the rest of the package gets from here.
 from kafka import ConsumerRebalanceListener as ConsumerRebalanceListener
 from kafka import KafkaConsumer as KafkaConsumer
 from kafka import KafkaProducer as KafkaProducer
 from kafka import TopicPartition as TopicPartition
+from kafka.admin import ConfigResource as ConfigResource
+from kafka.admin import ConfigResourceType as ConfigResourceType
 from kafka.admin import KafkaAdminClient as KafkaAdminClient
 from kafka.admin import OffsetSpec as OffsetSpec
 from kafka.admin import OffsetTimestamp as OffsetTimestamp
@@ -22,9 +29,9 @@ from kafka.partitioner import murmur2 as murmur2
 from kafka.structs import MemberState as MemberState
 from kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 
-from stream_dedup.kafka import fetch, patches
-from stream_dedup.kafka.epochs import LeaderEpochs
-from stream_dedup.kafka.errors import KafkaTimeoutError, check_files, diagnose_addresses
+from stream_dedup.errors import ConfigError
+from stream_dedup.kafka import patches
+from stream_dedup.kafka.errors import KafkaTimeoutError
 from stream_dedup.settings import KafkaSettings, Settings
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES as they are, two with each byte escaped as
@@ -107,7 +114,7 @@ def connection(settings: Settings) -> dict[str, Any]:
     if kafka.uses_tls:
         # Never None: OpenSSL would ask for the password of an encrypted key on the terminal.
         config["ssl_password"] = Secret(kafka.secret("ssl_key_password") or "")
-        _check_files(kafka, config)
+        _check_files(kafka)
     if kafka.sasl_mechanism == "OAUTHBEARER":
         config["sasl_mechanism"] = kafka.sasl_mechanism
         config["sasl_oauth_token_provider"] = token_provider(kafka)
@@ -122,18 +129,41 @@ def connection(settings: Settings) -> dict[str, Any]:
     return config
 
 
-_usable_files: set[KafkaSettings] = set()
+@cache
+def _check_files(kafka: KafkaSettings) -> None:
+    """Raise ConfigError, which names the file, if the client cannot use one of its files for TLS.
 
-
-def _check_files(kafka: KafkaSettings, config: Mapping[str, Any]) -> None:
-    """Raise ConfigError for files that cannot be used; only until they were usable once.
-
-    The client reads them again for each connection, and retries. Files that are replaced while a worker runs may not
-    fit each other for a moment.
+    Only until they were usable once. The client reads them again for each connection, and retries. Files that are
+    replaced while a worker runs may not fit each other for a moment.
     """
-    if kafka not in _usable_files:
-        check_files(config)
-        _usable_files.add(kafka)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    cafile, certfile, keyfile = kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile
+    for name, path in (("ssl_cafile", cafile), ("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
+        try:
+            if path is not None:
+                Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
+            ) from None
+    try:
+        if cafile is not None:
+            context.load_verify_locations(cafile)
+    except ssl.SSLError as error:
+        raise ConfigError(f"[kafka] ssl_cafile: {cafile} has no certificate in PEM form ({_reason(error)})") from None
+    try:
+        if certfile is not None:
+            context.load_cert_chain(certfile, keyfile, kafka.secret("ssl_key_password") or "")
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"[kafka] ssl_certfile, ssl_keyfile: {certfile} and {keyfile or 'the key in it'} cannot be used "
+            f"({_reason(error)}): both must be PEM, the key must belong to the certificate, and an encrypted key needs "
+            "ssl_key_password or ssl_key_password_file"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or str(error)
 
 
 def _reader(settings: Settings) -> dict[str, Any]:
@@ -234,8 +264,58 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         raise
 
 
-def make_consumer(
-    config: Mapping[str, Any], most_of_record: int = sys.maxsize, epochs: LeaderEpochs | None = None
-) -> Any:
-    """Make a KafkaConsumer that unpacks fast; see `fetch.install`."""
-    return fetch.install(make(KafkaConsumer, config), most_of_record, epochs)
+# On top of the client's five seconds, and within the ten seconds of a stop. A slow name server is not waited for.
+_LOOK_SECONDS = 1.0
+_PORT = 9092  # the client's default
+
+
+def diagnose_addresses(servers: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return the likely cause that no broker answered at these addresses, with the cure. `options`: the client's.
+
+    >>> diagnose_addresses(["127.0.0.1:1"], {"security_protocol": "PLAINTEXT"}).partition(";")[0]
+    'nothing listens at 127.0.0.1:1'
+    """
+    problems = {server: f"{server} does not answer" for server in servers}  # until its thread has found out
+
+    def look(server: str) -> None:
+        problems[server] = _problem(server)
+
+    threads = [threading.Thread(target=look, args=(server,), daemon=True) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * _LOOK_SECONDS)
+    listening = [server for server, problem in problems.items() if not problem]
+    if listening:
+        return (
+            f"{', '.join(listening)} can be reached, but no broker there answers over "
+            f"security_protocol = {options['security_protocol']}; check [kafka] security_protocol, the port, and that "
+            "the broker has started"
+        )
+    return (
+        f"{', '.join(problems.values())}; check [kafka] bootstrap_servers (--config FILE, or "
+        "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS), and that the brokers run"
+    )
+
+
+def _problem(server: str) -> str:
+    """Return what a TCP connection finds at the address; "": someone listens.
+
+    >>> _problem("127.0.0.1:kafka"), _problem("[::1]:1")[:26]
+    ('127.0.0.1:kafka is no HOST:PORT', 'nothing listens at [::1]:1')
+    """
+    try:
+        address = urlsplit(f"//{server}")
+        port = address.port or _PORT
+        socket.create_connection((address.hostname, port), timeout=_LOOK_SECONDS).close()
+    except (socket.gaierror, UnicodeError):
+        return f"the host name in {server} is not known"
+    except ConnectionRefusedError:
+        return f"nothing listens at {server}" + ("" if address.port else f" (no port is given: {port})")
+    except ValueError:
+        return f"{server} is no HOST:PORT"
+    except TimeoutError:
+        return f"{server} does not answer"
+    except OSError as error:
+        return f"{server} cannot be reached ({error.strerror or error})"
+    return ""

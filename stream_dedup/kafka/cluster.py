@@ -5,8 +5,8 @@ look like a quiet topic: it tries again and says nothing. So `look` asks for eac
 sentence that names what is missing and what mends it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,10 +20,11 @@ from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
 from stream_dedup.kafka.runtime import REAL, Runtime
-from stream_dedup.kafka.topics import KeptAdministrator, Topic, as_they_are, topic_names
+from stream_dedup.kafka.topics import Topic, as_they_are, topic_names
 from stream_dedup.settings import Settings
 
-# A broker that does not answer must not use up the ten seconds within which it is reported.
+# Half of what other clients wait: a broker that does not answer must not use up the ten seconds within which it is
+# reported, nor the time of many probes.
 _TIMEOUT_MS = 5000
 _LISTED = 5  # partitions in a sentence
 
@@ -53,18 +54,39 @@ class Look:
     ends: Mapping[int, int] = field(default_factory=dict)  # input partition -> the end of the records that can be read
 
 
-def looker(settings: Settings, runtime: Runtime = REAL) -> KeptAdministrator:
-    """Make the client for many looks: a new one for each would open two connections every few seconds."""
-    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-    return KeptAdministrator(settings, runtime, **timeouts)
+class KeptAdmin:
+    """An admin client for many questions, kept until one fails: a new one for each would open two connections."""
+
+    def __init__(self, settings: Settings, runtime: Runtime = REAL) -> None:
+        self.settings, self._runtime = settings, runtime
+        self.admin: Any = None
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        """Give the client to a `with` block; after an error in it the next block gets a new one."""
+        try:
+            if self.admin is None:
+                timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+                config = client.connection(self.settings) | timeouts
+                self.admin = self._runtime.make_client(client.KafkaAdminClient, config)
+            yield self.admin
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        admin, self.admin = self.admin, None
+        if admin is not None:
+            admin.close()
 
 
-def look(settings: Settings, transactional_ids: Iterable[str], kept: KeptAdministrator) -> Look:
+def look(kept: KeptAdmin, transactional_ids: Iterable[str]) -> Look:
     """Look at topics, group and transactions. `transactional_ids`: those of the tasks that are not open.
 
     Raises a StreamError if that fails, also for a missing right, which says nothing about waiting.
     """
-    with kept.open() as admin:
+    settings = kept.settings
+    with errors.translated("asking Kafka"), kept.open() as admin:
         seen = Look(as_they_are(admin, topic_names(settings)))
         _look_for_leaders(settings, seen)
         _look_for_group(admin, settings, seen)

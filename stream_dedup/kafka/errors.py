@@ -6,7 +6,7 @@ ones, whose message names the setting, right or file to change.
 kafka-python retries every failed connection as if the broker were away. It reports a misspelled host, a closed port, a
 listener with another protocol and a refused certificate alike. So:
 
-- `diagnose_addresses` looks at the addresses when the client has given up.
+- `client.make` looks at the addresses when the client has given up.
 - A refused certificate becomes a `CertificateProblem`, since it stays until someone changes a file or a setting. At the
   first broker it ends a worker. At another broker, such as one whose advertised address is not in its certificate, the
   client goes on trying, and `DISTRUSTED` has the problem for the log, /healthz and the metrics.
@@ -14,15 +14,12 @@ listener with another protocol and a refused certificate alike. So:
 """
 
 import re
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
@@ -31,6 +28,8 @@ from kafka import errors as kafka_errors
 from kafka.errors import AuthorizationError as AuthorizationError
 from kafka.errors import CorruptRecordError as CorruptRecordError
 from kafka.errors import IllegalStateError as IllegalStateError
+from kafka.errors import InvalidReplicationFactorError as InvalidReplicationFactorError
+from kafka.errors import InvalidTopicError as InvalidTopicError
 from kafka.errors import KafkaError as KafkaError
 from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
@@ -38,13 +37,15 @@ from kafka.errors import MessageSizeTooLargeError as MessageSizeTooLargeError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
 from kafka.errors import NoError as NoError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from kafka.errors import PolicyViolationError as PolicyViolationError
 from kafka.errors import RebalanceInProgressError as RebalanceInProgressError
 from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError
+from kafka.errors import TopicAlreadyExistsError as TopicAlreadyExistsError
 from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
 from kafka.errors import UnknownMemberIdError as UnknownMemberIdError
 from kafka.errors import for_code as for_code
 
-from stream_dedup.errors import ConfigError, Fenced, LoginRefused, StreamError, TransactionFailed
+from stream_dedup.errors import Fenced, LoginRefused, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 
 _NUMBER = r"(\[Error -?\d+\] )?"
@@ -81,63 +82,6 @@ def _text(error: BaseException) -> str:
         shown = [arg for arg in error.args if arg is not None]  # the client passes a broker's missing text on
         return ", ".join(error_text(arg) if isinstance(arg, BaseException) else str(arg) for arg in shown)
     return str(error)
-
-
-# On top of the client's five seconds, and within the ten seconds of a stop. A slow name server is not waited for.
-_SECONDS = 1.0
-_PORT = 9092  # the client's default
-
-
-def diagnose_addresses(servers: Sequence[str], options: Mapping[str, Any]) -> str:
-    """Return the likely cause that no broker answered at these addresses, with the cure. `options`: the client's.
-
-    >>> diagnose_addresses(["127.0.0.1:1"], {"security_protocol": "PLAINTEXT"}).partition(";")[0]
-    'nothing listens at 127.0.0.1:1'
-    """
-    problems = {server: f"{server} does not answer" for server in servers}  # until its thread has found out
-
-    def look(server: str) -> None:
-        problems[server] = _problem(server)
-
-    threads = [threading.Thread(target=look, args=(server,), daemon=True) for server in servers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(2 * _SECONDS)
-    listening = [server for server, problem in problems.items() if not problem]
-    if listening:
-        return (
-            f"{', '.join(listening)} can be reached, but no broker there answers over "
-            f"security_protocol = {options['security_protocol']}; check [kafka] security_protocol, the port, and that "
-            "the broker has started"
-        )
-    return (
-        f"{', '.join(problems.values())}; check [kafka] bootstrap_servers (--config FILE, or "
-        "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS), and that the brokers run"
-    )
-
-
-def _problem(server: str) -> str:
-    """Return what a TCP connection finds at the address; "": someone listens.
-
-    >>> _problem("127.0.0.1:kafka"), _problem("[::1]:1")[:26]
-    ('127.0.0.1:kafka is no HOST:PORT', 'nothing listens at [::1]:1')
-    """
-    try:
-        address = urlsplit(f"//{server}")
-        port = address.port or _PORT
-        socket.create_connection((address.hostname, port), timeout=_SECONDS).close()
-    except (socket.gaierror, UnicodeError):
-        return f"the host name in {server} is not known"
-    except ConnectionRefusedError:
-        return f"nothing listens at {server}" + ("" if address.port else f" (no port is given: {port})")
-    except ValueError:
-        return f"{server} is no HOST:PORT"
-    except TimeoutError:
-        return f"{server} does not answer"
-    except OSError as error:
-        return f"{server} cannot be reached ({error.strerror or error})"
-    return ""
 
 
 # OpenSSL's verification results (x509_vfy.h); Python has no names for them.
@@ -210,38 +154,6 @@ def unreached(client_id: str) -> str:
         f"{', '.join(unreachable.values())}. Correct advertised.listeners of these brokers, or the names and the "
         "network of this machine"
     )
-
-
-def check_files(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError, which names the file, if the client cannot use one of its files for TLS."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    cafile, certfile, keyfile = (options.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
-    for name, path in (("ssl_cafile", cafile), ("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
-        try:
-            if path is not None:
-                Path(path).read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
-            ) from None
-    try:
-        if cafile is not None:
-            context.load_verify_locations(cafile)
-    except ssl.SSLError as error:
-        raise ConfigError(f"[kafka] ssl_cafile: {cafile} has no certificate in PEM form ({_reason(error)})") from None
-    try:
-        if certfile is not None:
-            context.load_cert_chain(certfile, keyfile, options.get("ssl_password"))
-    except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(
-            f"[kafka] ssl_certfile, ssl_keyfile: {certfile} and {keyfile or 'the key in it'} cannot be used "
-            f"({_reason(error)}): both must be PEM, the key must belong to the certificate, and an encrypted key needs "
-            "ssl_key_password or ssl_key_password_file"
-        ) from None
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "reason", None) or str(error)
 
 
 def certificate_problem(

@@ -38,7 +38,6 @@ Without the last a wrong password looks like a broker that is away, and sockets 
 
 import logging
 import time
-from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -76,7 +75,7 @@ if kafka.__version__ != VERSION:  # the internals may be elsewhere
 
 def seek(consumer: Any, place: Any, offset: int, epoch: int) -> None:
     """Let this KafkaConsumer read on from here. `epoch`: of the record before, so that the client asks the leader
-    whether its log still has it (epochs.py); -1: unknown. Its public `seek` takes no epoch.
+    whether its log still has it (fetch.py); -1: unknown. Its public `seek` takes no epoch.
     """
     consumer._subscription.seek(place, OffsetAndMetadata(offset, "", epoch))
 
@@ -93,16 +92,6 @@ def resume(consumer: Any, place: Any, offset: int, epoch: int = -1) -> None:
     consumer._fetcher._paused_partition_records.pop(place, None)
     consumer._fetcher._paused_completed_fetches.pop(place, None)
     consumer.resume(place)
-
-
-def throttle(consumer: Any, waiting: Mapping[Any, int], most: int) -> None:
-    """Pause each partition of which more than `most` records are waiting, until half of those are used up."""
-    paused = consumer.paused()
-    for place, count in waiting.items():
-        if place not in paused and count > most:
-            consumer.pause(place)
-        elif place in paused and count <= most // 2:
-            resume(consumer, place, consumer.position(place, timeout_ms=0))
 
 
 def request_rejoin(consumer: Any) -> None:

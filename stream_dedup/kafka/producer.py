@@ -34,11 +34,10 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.kafka import errors, patches
-from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaProducer, TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
 from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
-from stream_dedup.kafka.runtime import REAL, Runtime
+from stream_dedup.kafka.runtime import REAL, Bounded, Runtime, no_deadline
 
 T = TypeVar("T")
 
@@ -125,7 +124,7 @@ class TaskProducer:
         self,
         config: Mapping[str, Any],
         bound: float,
-        left: Callable[[], float],
+        left: Callable[[], float] = no_deadline,
         topics: Sequence[str] = (),
         runtime: Runtime = REAL,
     ) -> None:

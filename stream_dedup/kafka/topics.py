@@ -1,7 +1,7 @@
-"""Create and check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
+"""Check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
 
 At each start and each take-over, a topic that would lose data is refused with the command that fixes it. One table of
-rules makes the topics and checks them:
+rules checks the topics and makes them (tools/topics/setup.py):
 
 - output, duplicates and dead letters take whatever the input takes: a batch as large as the input's largest plus our
   headers, and any timestamp; they keep the record's timestamp;
@@ -12,23 +12,21 @@ rules makes the topics and checks them:
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
-from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import UnknownTopicOrPartitionError, for_code
 
-from stream_dedup.errors import StreamError, TopicError, TransactionFailed
-from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.changelog import ENTRY_BYTES, PARTITIONS
+from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError
-from stream_dedup.kafka.record_batch import ENTRY_BYTES, PARTITIONS
-from stream_dedup.kafka.runtime import REAL, Runtime
+from stream_dedup.kafka.runtime import REAL, Runtime, administrator
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
@@ -92,7 +90,7 @@ def topic_names(settings: Settings) -> list[str]:
 
 def new_config(settings: Settings, name: str, source: Topic) -> dict[str, str]:
     """Return the configuration of a new topic other than the input. `source`: the input."""
-    config: dict[str, object] = {rule.key: rule.value for rule in _rules(settings, name, source)}
+    config: dict[str, object] = {rule.key: rule.value for rule in rules(settings, name, source)}
     if name == settings.topics.changelog:
         # Retention counts by the broker's clock. By a worker's, one that is ahead by an hour could write nothing (Kafka
         # 4.0 refuses it), and one that is far behind would have its blocks deleted at once. Kafka deletes whole
@@ -122,8 +120,6 @@ def changelog_retention_ms(settings: Settings, source: Topic) -> int:
 
 
 _ONE_REPLICA = "replicas"
-# A loss of one broker loses nothing, and stops nothing, with three replicas of which two are current.
-_DURABLE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 
 def weaknesses(topic: Topic) -> dict[str, str]:
@@ -156,28 +152,6 @@ def _report_weaknesses(settings: Settings, existing: Mapping[str, Topic]) -> Non
                 log.warning("%s %s; %s", name, text, more if key == _ONE_REPLICA else f"fix it with: {fix}")
 
 
-def fix_topics(settings: Settings, runtime: Runtime = REAL) -> list[str]:
-    """Set what `problems` and `weaknesses` find of settings and partitions; return what was changed."""
-    with administrator(settings, runtime) as admin:
-        existing = _describe(admin, topic_names(settings))
-        source, changelog = existing.get(settings.topics.input), settings.topics.changelog
-        if source is None:
-            raise TopicError(f"{settings.topics.input} does not exist, and the others follow from it")
-        changed = []
-        for name, topic in existing.items():
-            config = {rule.key: str(rule.value) for rule in _rules(settings, name, source) if not rule.holds(topic)}
-            if name != settings.topics.input:
-                config |= {key: _DURABLE[key] for key in weaknesses(topic) if key in _DURABLE}
-            if config:
-                admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=config)])
-                changed += [f"{name}: {key} is {value}" for key, value in config.items()]
-        needed = changelog_partitions(settings, source)
-        if changelog in existing and existing[changelog].partitions < needed:
-            admin.create_partitions({changelog: needed})
-            changed.append(f"{changelog}: {needed} partitions")
-    return changed
-
-
 def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
     """Return a line for each problem, with the command that fixes it."""
     fix = f"fix it with: stream-dedup topics fix{settings.config_option}"
@@ -192,7 +166,7 @@ def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
         elif source is not None:
             lines += [
                 f"{name} {rule.problem}; {rule.key} is {topic.config.get(rule.key)}, and must be {rule.value}; {fix}"
-                for rule in _rules(settings, name, source)
+                for rule in rules(settings, name, source)
                 if not rule.holds(topic)
             ]
     if source is not None and changelog in existing:
@@ -208,7 +182,7 @@ def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
     return lines
 
 
-def _rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
+def rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
     """Return the rules of a topic, for an input like this."""
     topics, input_name = settings.topics, settings.topics.input
     if name == input_name:
@@ -270,8 +244,8 @@ def check_topics(settings: Settings, runtime: Runtime = REAL) -> dict[str, Topic
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
     with administrator(settings, runtime) as admin:
-        _check_brokers(admin, settings)
-        existing = _describe(admin, topic_names(settings))
+        check_brokers(admin, settings)
+        existing = describe(admin, topic_names(settings))
         brokers = _count_brokers(admin)
         names = [name for name in topic_names(settings) if name in existing]  # the brokers' order says nothing
         existing = {name: replace(existing[name], brokers=brokers) for name in names}
@@ -320,58 +294,7 @@ def log_end_offsets(admin: Any, partitions: Sequence[TopicPartition]) -> dict[To
     return {partition: int(offsets[partition].offset) for partition in partitions}
 
 
-# Why a broker does not create a topic, and what cures it.
-_NOT_CREATED = {
-    kafka_errors.InvalidReplicationFactorError: "give --replication with no more than there are brokers, such as "
-    "--replication 1 for one, or start the others",
-    kafka_errors.InvalidTopicError: "name another one in [topics]",
-    kafka_errors.PolicyViolationError: "this cluster has a policy for topics: let those who run it create the five "
-    "topics, and see with `topics check` that they lose nothing",
-}
-
-
-def create_topics(
-    settings: Settings,
-    partitions: int | None = None,
-    replication: int | None = None,
-    runtime: Runtime = REAL,
-) -> list[str]:
-    """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
-
-    `partitions`: of the input topic, from which the others follow. None: the brokers' default.
-    """
-    input_name, *others = topic_names(settings)
-    created: list[str] = []
-
-    def create(name: str, count: int | None, config: Mapping[str, str]) -> None:
-        spec = {"num_partitions": count or -1, "replication_factor": replication or -1, "configs": config}
-        [answer] = admin.create_topics({name: spec}, raise_errors=False)["topics"]
-        problem, text = for_code(answer["error_code"]), answer["error_message"]
-        if problem is TopicAlreadyExistsError:
-            return  # another process created it meanwhile
-        if problem in _NOT_CREATED:
-            raise TopicError(f"{name} cannot be created ({text or problem.description}); {_NOT_CREATED[problem]}")
-        if problem is not kafka_errors.NoError:
-            raise problem(text)
-        admin.wait_for_topics([name])
-        created.append(name)
-
-    with administrator(settings, runtime) as admin:
-        _check_brokers(admin, settings)
-        existing = _describe(admin, topic_names(settings))
-        if input_name not in existing:
-            create(input_name, partitions, {})
-            existing |= _describe(admin, [input_name])
-        source = existing[input_name]
-        for name in others:
-            if name not in existing:
-                is_changelog = name == settings.topics.changelog
-                count = changelog_partitions(settings, source) if is_changelog else source.partitions
-                create(name, count, new_config(settings, name, source))
-    return created
-
-
-def _check_brokers(admin: Any, settings: Settings) -> None:
+def check_brokers(admin: Any, settings: Settings) -> None:
     """Raise StreamError for brokers that lack what exactly-once processing needs."""
     with suppress(ValueError):  # of the client, for brokers so new that they have requests it does not know
         offered = {key.name: newest for key, (_, newest) in admin.api_versions().items()}
@@ -389,51 +312,6 @@ def _count_brokers(admin: Any) -> int:
     with suppress(KafkaError, ValueError, KeyError):  # KeyError: of kafka-python 3.0.12, which misses a field
         return len(admin.describe_cluster()["brokers"])
     return 0
-
-
-@contextmanager
-def administrator(settings: Settings, runtime: Runtime = REAL, **options: Any) -> Iterator[Any]:
-    """An admin client with these options for a `with` block; its errors become ours."""
-    action = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
-    try:
-        admin = runtime.make_client(KafkaAdminClient, client.connection(settings) | options)
-    except KafkaError as error:
-        failure = errors.translate(error, action)
-        if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
-            failure = TransactionFailed(str(errors.not_reached(error, settings)), lasting=failure.lasting)
-        raise failure from None
-    try:
-        with errors.translated(action):
-            yield admin
-    finally:
-        admin.close()
-
-
-class KeptAdministrator:
-    """An admin client that stays open from one `with` block of `open` to the next, until one fails."""
-
-    def __init__(self, settings: Settings, runtime: Runtime = REAL, **options: Any) -> None:
-        self._make = partial(administrator, settings, runtime, **options)
-        self._stack: ExitStack | None = None
-        self._admin: Any = None
-
-    @contextmanager
-    def open(self) -> Iterator[Any]:
-        if self._stack is None:
-            with ExitStack() as stack:
-                self._admin = stack.enter_context(self._make())
-                self._stack = stack.pop_all()
-        try:
-            with errors.translated("asking Kafka"):
-                yield self._admin
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        stack, self._stack = self._stack, None
-        if stack is not None:
-            stack.close()
 
 
 def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
@@ -461,7 +339,7 @@ def as_they_are(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     }
 
 
-def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
+def describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     existing = as_they_are(admin, names)
     refused = [name for name, topic in existing.items() if not topic.config]
     if refused:

@@ -13,12 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from stream_dedup.errors import Stalled
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import KafkaAdminClient
+from stream_dedup.kafka.cluster import KeptAdmin
 from stream_dedup.kafka.errors import (
     DISTRUSTED,
     AuthorizationError,
@@ -28,6 +27,7 @@ from stream_dedup.kafka.errors import (
     error_text,
     is_throttled,
 )
+from stream_dedup.kafka.runtime import Bounded
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 
@@ -50,8 +50,6 @@ _SUSPENDED_SECONDS = 5.0
 # A probe ends by itself within about ten seconds (measured with a frozen broker). After this long it hangs in the
 # client, and the next probe gets a new thread and a new client.
 _HUNG_SECONDS = 30.0
-# Half of what other clients wait: a frozen broker must not use up the time of many probes.
-_TIMEOUT_MS = 5000
 
 
 class Question(Generic[T]):
@@ -97,31 +95,19 @@ class AdvertisedError(KafkaError):  # type: ignore[misc]  # kafka-python ships n
     """A bootstrap server answers, and no broker can be reached under the address that it advertises."""
 
 
-class BrokerProbe:
-    """Asks any broker for the cluster's members, over a connection that stays open until it fails."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._admin: Any = None
+class BrokerProbe(KeptAdmin):
+    """Asks any broker whether it answers, over a connection that stays open until it fails."""
 
     def __call__(self) -> None:
         """Ask a broker. Raises KafkaError if none answers."""
-        is_new = self._admin is None  # then a bootstrap server has answered just now
+        is_new = self.admin is None  # then a bootstrap server has answered just now
         try:
-            if is_new:
-                timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-                self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
-            self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
+            with self.open() as admin:  # after an error the next probe asks the bootstrap servers
+                admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
         except KafkaError as error:
-            self.close()  # the next probe asks the bootstrap servers
-            if is_new and (unreached := errors.unreached(client.client_id(self._settings))):
+            if is_new and (unreached := errors.unreached(client.client_id(self.settings))):
                 raise AdvertisedError(unreached) from error
             raise
-
-    def close(self) -> None:
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
 
 
 class BrokerWatch:

@@ -20,10 +20,11 @@ The search outlives an open task, which is closed after each failure.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_dedup.errors import Fenced, Refused, TransactionFailed
 from stream_dedup.worker.outgoing import TOO_SLOW
+from stream_dedup.worker.resume import Committed
 
 # One failure may be chance, and a second one the tail of the same trouble.
 IN_A_ROW = 3
@@ -32,14 +33,7 @@ _TRY_FEWER = "Transactions now hold {} records, and fewer each time, until"
 _REPORT_IT = f"The record becomes a dead letter ({TOO_SLOW}); please report it with its bytes"
 
 Place = tuple[int, int]  # partition, offset
-
-
-class Begun(NamedTuple):
-    """Work that was begun, as noted beside the group's offset."""
-
-    offset: int
-    size: int  # records; 0: none
-    tries: int  # how often in a row at this offset, with this one
+Work = tuple[int, int, int, int]  # partition, offset, records, how often in a row it was begun, with this one
 
 
 class FailedRecords:
@@ -50,9 +44,9 @@ class FailedRecords:
     def __init__(self) -> None:
         self.refusals: dict[Place, int] = {}
         self.too_slow: dict[Place, str] = {}
-        self._announced: set[tuple[int, Begun]] = set()  # by this process, whether or not the group has it
+        self._announced: set[Work] = set()  # by this process, whether or not the group has it
         self._deaths = 0  # of processes in a row, at work that they had announced
-        self._is_first = False  # whether the next batch is the first one of an opening
+        self._is_opening = False  # whether the next batch is the first one of an opening
         self._suspects: dict[Place, int] = {}  # records not committed since -> the smallest batch that failed with them
         self._failures = 0  # in a row, each with suspects of the one before
         self._reported: tuple[int, bool] | None = None
@@ -110,39 +104,42 @@ class FailedRecords:
             self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
         return self._failures >= IN_A_ROW
 
-    def opened(self, begun: Mapping[int, Begun]) -> list[str]:
-        """Count what other processes have begun and not ended; return messages once it is more than chance.
+    def opened(self, committed: Mapping[int, Committed]) -> list[str]:
+        """Count what other processes have begun and not ended, as their notes beside the group's offsets say.
 
-        `begun`: what stands beside the group's offsets, by partition.
+        Returns messages once it is more than chance.
         """
-        self._is_first = True
+        self._is_opening = True
         messages = []
-        for partition, work in begun.items():
-            if not work.size or (partition, work) in self._announced:
+        for partition, commit in committed.items():
+            if commit.note is None or not commit.note.begun:
                 continue
-            self._deaths = max(self._deaths, work.tries)
-            if work.tries < IN_A_ROW:
+            offset, size, tries = commit.offset, commit.note.begun, commit.note.tries
+            if (partition, offset, size, tries) in self._announced:
                 continue
-            self._failures = max(self._failures, work.tries)
-            self._suspects |= {(partition, work.offset + i): work.size for i in range(work.size)}
+            self._deaths = max(self._deaths, tries)
+            if tries < IN_A_ROW:
+                continue
+            self._failures = max(self._failures, tries)
+            self._suspects |= {(partition, offset + i): size for i in range(size)}
             cure = f"{_TRY_FEWER.format(self.batch_limit)} it is found"
-            if work.size == 1 and work.tries >= 2 * IN_A_ROW:
-                self.too_slow[partition, work.offset] = f"has ended {work.tries} processes in a row"
+            if size == 1 and tries >= 2 * IN_A_ROW:
+                self.too_slow[partition, offset] = f"has ended {tries} processes in a row"
                 cure = _REPORT_IT
             messages.append(
-                f"{work.tries} processes in a row were ended at their work, the last one at work on {work.size} "
-                f"records from offset {work.offset} of input partition {partition} on. {cure}"
+                f"{tries} processes in a row were ended at their work, the last one at work on {size} "
+                f"records from offset {offset} of input partition {partition} on. {cure}"
             )
         return messages
 
     def to_announce(self, records: Sequence[Any]) -> tuple[int, int] | None:
         """Return what to commit before the work on these records begins: their number, and the tries; None: nothing."""
-        if not self._is_first and self.batch_limit is None:
+        if not self._is_opening and self.batch_limit is None:
             return None
-        self._is_first = False
+        self._is_opening = False
         size, tries = len(records), self._deaths + 1
         first = {record.partition: record.offset for record in reversed(records)}
-        self._announced |= {(partition, Begun(offset, size, tries)) for partition, offset in first.items()}
+        self._announced |= {(partition, offset, size, tries) for partition, offset in first.items()}
         return size, tries
 
     def committed(self, positions: Mapping[int, int]) -> None:
@@ -152,9 +149,7 @@ class FailedRecords:
                 for partition, offset in list(places):
                     if offset < positions.get(partition, 0):
                         del places[partition, offset]
-        self._announced = {
-            (partition, work) for partition, work in self._announced if work.offset >= positions.get(partition, 0)
-        }
+        self._announced = {work for work in self._announced if work[1] >= positions.get(work[0], 0)}
         if not self._suspects:
             self._failures, self._deaths, self._reported = 0, 0, None
 

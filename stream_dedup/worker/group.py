@@ -16,11 +16,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka import client, errors, fetch, patches
+from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.assignor import CooperativeAssignor, SingleActiveAssignor
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import ConsumerRebalanceListener, KafkaConsumer, MemberState, TopicPartition
-from stream_dedup.kafka.epochs import LeaderEpochs
+from stream_dedup.kafka.client import ConsumerRebalanceListener, MemberState, TopicPartition
 from stream_dedup.kafka.errors import (
     CorruptRecordError,
     IllegalStateError,
@@ -29,6 +27,8 @@ from stream_dedup.kafka.errors import (
     OffsetOutOfRangeError,
     error_text,
 )
+from stream_dedup.kafka.fetch import LeaderEpochs
+from stream_dedup.kafka.runtime import Bounded, make_consumer
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.resume import Committed, Note, offset_command, out_of_range_message, truncated_message
 
@@ -90,8 +90,8 @@ class Group:
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
-            made = context.runtime.make_client(KafkaConsumer, client.consumer(settings, assignor))
-            self._consumer = fetch.install(made, settings.worker.max_record_bytes, self.epochs)
+            config, most = client.consumer(settings, assignor), settings.worker.max_record_bytes
+            self._consumer = make_consumer(config, most, self.epochs, context.runtime)
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 

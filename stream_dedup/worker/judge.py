@@ -109,7 +109,7 @@ class Judge:
             elif self._is_timed_by_record and 0 <= item.time < _FIRST_NEWS_MS:
                 by_kind[SECONDS].append(item)
         for kind, odd_items in by_kind.items():
-            if odd_items and self._context.is_first(kind):
+            if odd_items and self._context.once(kind):
                 first = odd_items[0]
                 place = first.partition, first.offset
                 traces = (trace_fields(record) for record in records if (record.partition, record.offset) == place)
@@ -123,7 +123,7 @@ class Judge:
 
     def warn_if_full(self) -> None:
         """Log once that the index forgets originals that have not expired."""
-        if self._dedup.evicted and self._context.is_first("full"):
+        if self._dedup.evicted and self._context.once("full"):
             log.warning(
                 "task %s holds %d originals, the most that [window] max_originals allows, or, if it is not set, "
                 "[worker] memory: the oldest are forgotten before they expire, and their late copies will be let "

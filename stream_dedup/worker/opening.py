@@ -17,11 +17,11 @@ from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import ChangelogError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.epochs import UNKNOWN
+from stream_dedup.kafka.fetch import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.worker import resume
-from stream_dedup.worker.failed_records import Begun, FailedRecords
+from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.judge import Judge
 from stream_dedup.worker.outgoing import OutgoingRecords
@@ -92,11 +92,7 @@ def open_pipeline(
             log.error("%s", loss, extra={"task": name})
             context.observer.state_lost(loss)
         failed.committed(positions)
-        notes = {
-            partition: (commit.offset, commit.note) for partition, commit in facts.committed.items() if commit.note
-        }
-        begun = {partition: Begun(offset, note.begun, note.tries) for partition, (offset, note) in notes.items()}
-        for message in failed.opened(begun):
+        for message in failed.opened(facts.committed):
             log.error("%s", message, extra={"task": name})
             context.observer.batch_stuck(name)
         seconds = context.runtime.monotonic() - began

@@ -62,8 +62,6 @@ TOO_LARGE = "too-large"
 REFUSED = "refused"
 TOO_SLOW = "too-slow"
 HEADER = "header"
-# At the end of a header; as many digits as 32 and 64 bits surely hold.
-_PLACE = re.compile(rb"/(\d{1,9})/(\d{1,18})\Z")
 _ESCAPED = re.compile("[\ud800-\udfff]")  # what `record_batch.ESCAPED` makes of bytes that are not UTF-8
 _SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without a value
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
@@ -108,7 +106,7 @@ class OutgoingRecords:
             topic = self._topics.output if verdict.forward else self._topics.duplicates
             added, evidence = [_VERDICTS[verdict.kind], place, self._scheme], _evidence(verdict)
             added += [(STORY, _text(verdict.story))] if verdict.kind is not Kind.TOMBSTONE else []
-            # The order separates updates that were let through from held-back ones: see `was_held_back`.
+            # The order separates updates that were let through from held-back ones: see tools/topics/headers.py.
             added = evidence + added if verdict.forward else added + evidence
         whole = Outgoing(
             topic,
@@ -199,41 +197,6 @@ def trace_fields(record: Any) -> dict[str, str]:
     """
     traces = [(name, value) for name, value in record.headers if name == TRACE and value and _TRACE.fullmatch(value)]
     return {name: value.decode() for name, value in traces[:1]}
-
-
-def place_of(record: Any) -> tuple[int, int]:
-    """Return partition and offset of a republished record in the input; (-1, -1) if our header is missing.
-
-    Other programs may have written to the output too, with any value under our name.
-
-    >>> from types import SimpleNamespace
-    >>> place_of(SimpleNamespace(headers=[("dedup-source", b"news/raw/3/77")]))
-    (3, 77)
-    """
-    for name, value in reversed(record.headers):
-        if name == SOURCE and value:
-            place = _PLACE.search(value)
-            return (int(place[1]), int(place[2])) if place else (-1, -1)
-    return -1, -1
-
-
-def was_held_back(record: Any) -> bool:
-    """Return whether a record that a worker wrote was held back; in the output it is then a copy of shadow mode.
-
-    Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update or
-    a duplicate that was let through.
-
-    >>> from types import SimpleNamespace
-    >>> theirs, ours = [("dedup-verdict", b"duplicate"), ("dedup-evidence", b"{}")], [("dedup-verdict", b"unique")]
-    >>> [was_held_back(SimpleNamespace(headers=one)) for one in (theirs, theirs + ours, ours + theirs)]
-    [True, False, True]
-    """
-    for name, _ in reversed(record.headers):
-        if name in (EVIDENCE, REASON):
-            return True
-        if name == VERDICT:
-            return False
-    return False
 
 
 def _evidence(verdict: Verdict) -> Headers:

@@ -38,10 +38,10 @@ from typing import Any, TypeVar
 
 from stream_dedup.changelog.headers import TaskSummary, offsets_header
 from stream_dedup.errors import Fenced, RegistryAway, TransactionFailed
-from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.epochs import LeaderEpochs
+from stream_dedup.kafka.fetch import LeaderEpochs
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer
+from stream_dedup.kafka.runtime import Bounded
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.judge import Judge
@@ -76,6 +76,7 @@ class _InFlight:
     """A batch that is being committed."""
 
     report: BatchReport  # with the seconds of steps 2 and 3; without records: it commits positions only
+    positions: dict[int, int]  # after it
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
 
@@ -110,14 +111,14 @@ class Pipeline:
     opened_in: float  # seconds
     name: str = field(init=False)
     context: WorkerContext = field(init=False)
-    sent_offsets: dict[int, int] = field(init=False)  # positions that the group has, or that are being committed
+    committed: dict[int, int] = field(init=False)  # the offsets that the group has
     is_lag_known: bool = False  # and reported
     _lag: Mapping[int, int] = field(default_factory=dict)  # as last reported
     _in_flight: _InFlight | None = None
 
     def __post_init__(self) -> None:
         self.name, self.context = self.store.name, self.store.context
-        self.sent_offsets = {partition: commit.offset for partition, commit in self.facts.committed.items()}
+        self.committed = {partition: commit.offset for partition, commit in self.facts.committed.items()}
 
     def __len__(self) -> int:
         """Originals in the index."""
@@ -131,14 +132,14 @@ class Pipeline:
     @property
     def has_uncommitted_positions(self) -> bool:
         """Whether `positions` are ahead of the group's offsets; False while a batch is being committed."""
-        return self._in_flight is None and self.positions != self.sent_offsets
+        return self._in_flight is None and self.positions != self.committed
 
     @property
     def lacks_offsets(self) -> bool:
-        """Whether the group has no offset at all of a partition. It must have one before anything goes out: records in
-        the output without offsets of the group are the sign of a stop that was too long.
+        """Whether the group has no offset at all of a partition, and none is on its way. It must have one before any
+        record goes out: records in the output without offsets of the group are the sign of a stop that was too long.
         """
-        return any(partition not in self.sent_offsets for partition in self.positions)
+        return self._in_flight is None and not self.positions.keys() <= self.committed.keys()
 
     def close(self, *, wait: bool = True) -> None:
         """Close the producer. A transaction in flight may be committed or not; the next opening finds out. Its batch
@@ -199,7 +200,7 @@ class Pipeline:
 
         clock = StepClock(announce, monotonic)
         clock(CommitStep.JUDGE)
-        start = self.sent_offsets if self.is_busy else self.positions
+        start = self.positions if self._in_flight is None else self._in_flight.positions
         end = {**start, **{record.partition: record.offset + 1 for record in records}}
         positions = _advanced(end, consumer_positions)
         try:
@@ -241,13 +242,12 @@ class Pipeline:
         finished = self.finish()
         note, offsets = self._note(begun), dict[TopicPartition, tuple[int, str, int]]()
         for partition, offset in sorted(positions.items()):
-            if self.sent_offsets.get(partition) != offset:
+            if self.committed.get(partition) != offset:
                 place = TopicPartition(source, partition)
                 offsets[place] = offset, note, self.epochs.before(place, offset)
-        self.sent_offsets = positions
         offsets_sent: Future[None] = self.context.runtime.future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce, monotonic))
-        self._in_flight = _InFlight(report, offsets_sent, producer.start("committing", job))
+        self._in_flight = _InFlight(report, positions, offsets_sent, producer.start("committing", job))
         return finished
 
     def _note_begun(self, records: Sequence[Any], membership: Any) -> bool:
@@ -259,8 +259,8 @@ class Pipeline:
         if begun is None:
             return False
         finished = self.finish()
-        sent, partitions = self.sent_offsets, {record.partition for record in records}
-        self.sent_offsets = {partition: sent[partition] for partition in sent.keys() - partitions}  # send these again
+        for record in records:  # the note goes out with their partitions' offsets once more
+            self.committed.pop(record.partition, None)
         self.commit_positions(membership, begun)
         self.finish()
         return finished
@@ -282,7 +282,7 @@ class Pipeline:
             return False
         batch, self._in_flight = self._in_flight, None
         seconds = self._wait("committing", batch.done, batch)
-        self.positions = self.sent_offsets
+        self.positions, self.committed = batch.positions, dict(batch.positions)
         self.store.confirm(self.producer.ends_in(self.store.topic))
         self.failed.committed(self.positions)
         self.outgoing.update_partitions(self.producer.partitions)

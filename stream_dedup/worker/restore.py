@@ -21,27 +21,19 @@ first, to read all of it again.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
+from stream_dedup.changelog import MOST_BYTES, PARTITIONS
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
-from stream_dedup.changelog.headers import (
-    CURE,
-    IndexPartitions,
-    RestoreResult,
-    blocks_start,
-    is_block,
-    placed,
-    span_of,
-)
+from stream_dedup.changelog.headers import CURE, RestoreResult, blocks_start, is_block, placed, span_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
-from stream_dedup.kafka import client, fetch, patches
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import KafkaAdminClient, KafkaConsumer, TopicPartition
-from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
+from stream_dedup.kafka import client, patches
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
 from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
-from stream_dedup.kafka.record_batch import MOST_BYTES
+from stream_dedup.kafka.fetch import UNKNOWN, LeaderEpochs
+from stream_dedup.kafka.runtime import Bounded, make_consumer
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.worker.context import WorkerContext
 
@@ -58,6 +50,22 @@ _GAP_SECONDS = 5.0
 # The previous writer's own commit takes less than a second; log a wait that is longer.
 _LOG_SECONDS = 2.0
 _KEY_BYTES = 100  # of another program's record, in the log
+
+
+class IndexPartitions(NamedTuple):
+    """The partition of blocks and the partition of merged blocks (entries.py)."""
+
+    blocks: TopicPartition
+    merged: TopicPartition
+
+
+def index_partitions(topic: str, index: int) -> IndexPartitions:
+    """Return the partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
+
+    >>> [one.partition for one in index_partitions("news.dedup-changelog", 3)]
+    [6, 7]
+    """
+    return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
 
 
 class ChangelogReader:
@@ -102,9 +110,7 @@ class ChangelogReader:
         if self._consumer is not None:
             return
         config = client.changelog_reader(self._context.settings)
-        self._consumer = consumer = self._call(
-            lambda: fetch.install(self._runtime.make_client(KafkaConsumer, config), MOST_BYTES, self._epochs)
-        )
+        self._consumer = consumer = self._call(lambda: make_consumer(config, MOST_BYTES, self._epochs, self._runtime))
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
             self._positions = dict(first_offsets)
@@ -168,10 +174,10 @@ class ChangelogReader:
             self._close_gap()
         # A standby may know entries that have expired, so the next writer uses none of their numbers. None was ever
         # higher than the offsets used so far, since each entry takes one.
-        self._builder.skip_to(sum(ends.values()) + 1)
+        self._builder.use_none_before(sum(ends.values()) + 1)
         progress(total, total)
 
-    def skip_to(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
+    def mark_read(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
         """Take everything before these ends as read: the task itself wrote it, last with these headers.
 
         A partition that is not named has nothing new, or its end is unknown. An entry that is read twice is recognised
@@ -180,7 +186,7 @@ class ChangelogReader:
         self._positions |= ends
         for place, end in ends.items():  # a producer does not learn the epoch of what it wrote
             self._epochs.begin(place, end, UNKNOWN)
-        self._resequencer.skip_to(number)
+        self._resequencer.mark_read(number)
         self.restored.add_block(headers)
 
     def committed_ends(self) -> Mapping[TopicPartition, int]:
@@ -308,7 +314,7 @@ class ChangelogReader:
 
     def _report_foreign(self, record: Any) -> None:
         """Log the first record of another program."""
-        if self._context.is_first("foreign"):
+        if self._context.once("foreign"):
             log.warning(
                 "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
                 "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",

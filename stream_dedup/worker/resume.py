@@ -18,7 +18,7 @@ import msgspec
 
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
-from stream_dedup.kafka.epochs import UNKNOWN
+from stream_dedup.kafka.fetch import UNKNOWN
 from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The group's offset of one partition. `epoch`: the leader epoch of the record before it (kafka/epochs.py)."""
+    """The group's offset of one partition. `epoch`: the leader epoch of the record before it (kafka/fetch.py)."""
 
     offset: int
     note: Note | None = None

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
-from stream_dedup.changelog.headers import RestoreResult, blocks_header, index_partitions
+from stream_dedup.changelog.headers import RestoreResult, blocks_header
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.restore import ChangelogReader
+from stream_dedup.worker.restore import ChangelogReader, index_partitions
 
 # `follow` lengthens an iteration of the worker's loop, which keeps up the group membership, by at most this (seconds).
 _SLICE = 0.2
@@ -143,7 +143,7 @@ class StateStore:
         self.dedup.confirm()
         oldest = self._pending.popleft()
         number = self._pending[0].before.next if self._pending else self._builder.next
-        self.reader.skip_to(ends, number, oldest.headers)
+        self.reader.mark_read(ends, number, oldest.headers)
 
     def rollback(self) -> None:
         """Roll all pending batches back."""

@@ -25,13 +25,12 @@ from enum import Enum
 
 from stream_dedup.errors import Interrupted, Outdated, StreamDedupError, StreamError
 from stream_dedup.phrases import counted
-from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.context import Retry, WorkerContext
 from stream_dedup.worker.failed_records import FailedRecords
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import TaskState
 from stream_dedup.worker.opening import open_pipeline
 from stream_dedup.worker.pipeline import Pipeline
-from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.state_store import StateStore
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 
 from stream_dedup.errors import Stalled, StreamError, TopicError
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.cluster import Look, Wait, look, looker
+from stream_dedup.kafka.cluster import KeptAdmin, Look, Wait, look
 from stream_dedup.kafka.topics import Topic, problems, shortened
 from stream_dedup.worker.cluster_watch import Question
 from stream_dedup.worker.context import WorkerContext
@@ -164,13 +164,13 @@ class TopicWatch:
         self._question.calls.end(self._kept.close)
 
     def _new_ask(self) -> Callable[[], Look]:
-        self._kept = looker(self._context.settings, self._context.runtime)
+        self._kept = KeptAdmin(self._context.settings, self._context.runtime)
         return self._ask
 
     def _ask(self) -> Look:
         # A member that has given its role up for want of a coordinator still waits for it.
         ids = self._unopened | frozenset(self.opening)
-        seen = look(self._context.settings, ids, self._kept)
+        seen = look(self._kept, ids)
         self._unopened = ids if Wait.TRANSACTIONS in seen.waits else frozenset()
         return seen
 

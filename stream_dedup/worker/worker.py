@@ -35,12 +35,11 @@ from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.settings import Settings
 from stream_dedup.settings.judging import FEWEST_ORIGINALS
-from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.context import Retry, WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
 from stream_dedup.worker.pipeline import Pipeline
 from stream_dedup.worker.resume import check_changelog
-from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.task import Task
 from stream_dedup.worker.topic_watch import TopicWatch
 
@@ -226,11 +225,7 @@ class Worker:
             self._observer.loop_completed(names)
 
     def _process(
-        self,
-        task: Task,
-        polled: Sequence[Mapping[int, list[Any]]],
-        group: Group,
-        positions: Mapping[int, int],
+        self, task: Task, polled: Sequence[Mapping[int, list[Any]]], group: Group, positions: Mapping[int, int]
     ) -> None:
         """Process the task's share of the polled records, until it fails."""
         share = [record for records in polled for partition in task.partitions for record in records.get(partition, ())]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_dedup.changelog import ENTRY_BYTES
 from stream_dedup.changelog.block import size_of
 from stream_dedup.changelog.entries import MAX_BLOCKS, ChangelogEntry, EntryBuilder, Resequencer
 from stream_dedup.changelog.headers import (
@@ -21,7 +22,6 @@ from stream_dedup.changelog.headers import (
 )
 from stream_dedup.dedup.batch import DELETED, Delta
 from stream_dedup.errors import CorruptBlock
-from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
 
@@ -136,7 +136,7 @@ def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None
                 assert (reader.changes, reader.order.has_gap) == (truth, False), seed
                 owner = reader.builder
                 if chance.random() < 0.3:
-                    owner.skip_to(owner.next + chance.randrange(100))
+                    owner.use_none_before(owner.next + chance.randrange(100))
         fresh = AReader()
         fresh.advance(log, True, len(log))
         fresh.advance(log, False, len(log))
@@ -168,10 +168,10 @@ def test_gaps_are_seen_skipped_and_closed() -> None:
         order.add_block(SequenceRange(number, number), content)
     assert (ready(), order.has_gap) == ([("b", False), ("c", False)], True), "nothing has 4"
     with pytest.raises(ValueError, match="is still queued"):
-        order.skip_to(9)
+        order.mark_read(9)
     order.skip_gap()
     assert (ready(), order.has_gap) == ([("e", False)], False)
-    order.skip_to(9)
+    order.mark_read(9)
     order.add_merged(SequenceRange(6, 8), "fgh")
     order.add_block(SequenceRange(8, 8), "h")  # read twice, because its offset was unknown
     order.add_block(SequenceRange(9, 9), "i")

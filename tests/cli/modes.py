@@ -263,7 +263,7 @@ class _NoTopic(_Context):
 
 
 def _topic(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.kafka.reader.TopicReader", _NoTopic)
+    patch.setattr("stream_dedup.tools.topics.reader.TopicReader", _NoTopic)
 
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
@@ -272,8 +272,8 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
 
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "kafka.topics.create_topics", lambda: ["other"])
-    _answer(patch, "kafka.topics.fix_topics", lambda: ["other: retention.ms is 1"])
+    _answer(patch, "tools.topics.setup.create_topics", lambda: ["other"])
+    _answer(patch, "tools.topics.setup.fix_topics", lambda: ["other: retention.ms is 1"])
     _answer(patch, "kafka.topics.check_topics", lambda: {"news.raw": Topic(3, {}), "other": Topic(3, {})})
 
 
@@ -303,7 +303,7 @@ def _copy(patch: pytest.MonkeyPatch) -> None:
 
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
     _topics(patch)
-    patch.setattr("stream_dedup.kafka.topics.create_topics", lambda *_, **__: [])
+    patch.setattr("stream_dedup.tools.topics.setup.create_topics", lambda *_, **__: [])
 
 
 def _migrate(patch: pytest.MonkeyPatch) -> None:

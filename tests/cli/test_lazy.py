@@ -80,7 +80,7 @@ def test_completion_offers_words_and_imports_nothing_heavy(words: str, offered: 
     assert HEAVY & set(shown[-1].split()) == set()
 
 
-@pytest.mark.parametrize("module", ["kafka.topics", "kafka.client", "kafka.reader", "settings", "observe.probe"])
+@pytest.mark.parametrize("module", ["kafka.topics", "kafka.client", "tools.topics.reader", "settings", "observe.probe"])
 def test_a_light_module_imports_no_arrays(module: str) -> None:
     code = f"import sys, stream_dedup.{module}; print(*sys.modules)"
     assert imported(code=code) & {"numpy", "jinja2", "matplotlib", "pyarrow"} == set()

@@ -14,7 +14,7 @@ from stream_dedup.kafka import topics
 from stream_dedup.observe import logs, watch
 from stream_dedup.settings import Settings
 from stream_dedup.tools.cli import state
-from stream_dedup.tools.topics import migration
+from stream_dedup.tools.topics import migration, setup
 from stream_dedup.worker import cluster_watch, worker
 from tests.cli.commands import done
 
@@ -54,7 +54,7 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
 def test_create_names_new_topics_and_unused_options(
     monkeypatch: pytest.MonkeyPatch, created: list[str], options: str, printed: str, remark: str
 ) -> None:
-    monkeypatch.setattr(topics, "create_topics", lambda *_, **__: created)
+    monkeypatch.setattr(setup, "create_topics", lambda *_, **__: created)
     monkeypatch.setattr(topics, "check_topics", lambda *_, **__: {"news.raw": topics.Topic(1, {})})
     result = done("topics", "create", *options.split())
     assert result.stdout == printed

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.changelog import saved
+from stream_dedup.changelog import journal
 from stream_dedup.changelog.block import decode, encode, merge_deltas, split_delta
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch, Delta
@@ -93,7 +93,7 @@ def test_every_history_gives_the_same_verdicts_evidence_and_changes(
         crowd_anchors(monkeypatch)
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
-    monkeypatch.setattr(saved, "_ROWS", 50)
+    monkeypatch.setattr(journal, "_ROWS", 50)
     monkeypatch.setattr(deduplicator, "HybridIndex", partial(HybridIndex, bucket_limit=bucket_limit))
     settings = load_settings(window={"length": "3d"}, fingerprint=FAMILIES[family])
     items, random = crowded_feed(seed), np.random.default_rng(seed)
@@ -127,10 +127,10 @@ def test_every_history_gives_the_same_verdicts_evidence_and_changes(
             dedup.close()
             dedup = restored(settings, confirmed, random)
         if action == "save":
-            saved.save(dedup, tmp_path / "memory")
+            journal.save(dedup, tmp_path / "memory")
             dedup.close()
             dedup = Deduplicator(settings)
-            saved.restore(dedup, tmp_path / "memory")
+            journal.restore(dedup, tmp_path / "memory")
             check(dedup.index)
         happened[action] += 1
     while pending:

@@ -22,11 +22,11 @@ from kafka.admin import (
 )
 
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.topics.give_back import give_back
 from stream_dedup.tools.topics.live_reader import LiveReader
 from stream_dedup.tools.topics.migration import Migration
+from stream_dedup.tools.topics.setup import create_topics
 from stream_dedup.tools.topics.trial import Ended, Trial, run_trial
 from stream_dedup.worker.cluster_watch import BrokerProbe
 from tests.broker import EmbeddedKafka, Listener

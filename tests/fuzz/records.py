@@ -16,7 +16,7 @@ from kafka.record.util import calc_crc32c
 
 from stream_dedup.kafka.fetch import FastPartitionRecords
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
-from stream_dedup.worker.outgoing import place_of, was_held_back
+from stream_dedup.tools.topics.headers import place_of, was_held_back
 from tests.fuzz.loop import Target
 from tests.lab.model import log
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-from stream_dedup.changelog import block, saved
+from stream_dedup.changelog import block, journal
 from stream_dedup.changelog.headers import (
     MigrationCheckpoint,
     RestoreResult,
@@ -142,17 +142,17 @@ def _saved_state() -> tuple[bytes, list[bytes]]:
     path = scratch() / "saved-seed"
     with _new() as dedup:
         dedup.apply(dedup.judge(_ITEMS))
-        saved.save(dedup, path)
+        journal.save(dedup, path)
     entries = list(read_entries(path))
     return b"\n".join(entry.record for entry in entries), [entry.block for entry in entries]
 
 
 def _saved(data: bytes) -> None:
     path = scratch_file("saved", _entries_of(data, _saved_state()[1]))
-    settings = saved.settings_of(path, {})
+    settings = journal.settings_of(path, {})
     assert settings.window.length_ms > 0
     with _new() as dedup:
-        saved.restore(dedup, path)
+        journal.restore(dedup, path)
 
 
 def _filter_lines() -> bytes:

@@ -19,7 +19,7 @@ import zstandard
 from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
-from stream_dedup.changelog import block, saved
+from stream_dedup.changelog import block, journal
 from stream_dedup.changelog.headers import RestoreResult, SequenceRange
 from stream_dedup.changelog.journal import read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -36,7 +36,7 @@ from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
 from stream_dedup.tools.cli.shared import parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
-from stream_dedup.worker.outgoing import place_of
+from stream_dedup.tools.topics.headers import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block
 
@@ -309,7 +309,7 @@ def saved_entries(path: Path) -> list[tuple[bytes, bytes]]:
     """The entries of a saved Deduplicator."""
     with Deduplicator(load_settings()) as dedup:
         dedup.apply(dedup.judge([read(id="1", title="Elm bridge opens on Monday")]))
-        saved.save(dedup, path)
+        journal.save(dedup, path)
     return [(entry.record, entry.block) for entry in read_entries(path)]
 
 
@@ -319,7 +319,7 @@ def test_passages_that_unpack_to_more_than_their_table_are_refused(tmp_path: Pat
     bomb = zstandard.ZstdCompressor().compress(bytes(2**27))
     write_entries(tmp_path / "saved", [opening, (name, bomb), *rest])
     with Deduplicator(load_settings()) as dedup, pytest.raises(CorruptBlock, match="claims another length"):
-        saved.restore(dedup, tmp_path / "saved")
+        journal.restore(dedup, tmp_path / "saved")
 
 
 def test_a_block_with_a_time_that_marks_forgotten_rows_is_refused() -> None:

@@ -16,8 +16,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import PREFIX, Settings, load_settings
+from stream_dedup.tools.topics.setup import create_topics
 from tests.broker import EmbeddedKafka
 from tests.harness.wait import LONG_PATIENCE, wait_until
 

@@ -8,8 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from stream_dedup.errors import Stalled
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.runtime import Bounded, Runtime
 
 
 def test_a_call_returns_the_result_or_raises_the_error() -> None:

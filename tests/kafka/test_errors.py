@@ -10,8 +10,9 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import StreamError, TransactionFailed
-from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.errors import KafkaError, RecentBrokers, diagnose_addresses, error_text, translate
+from stream_dedup.kafka import client
+from stream_dedup.kafka.client import diagnose_addresses
+from stream_dedup.kafka.errors import KafkaError, RecentBrokers, error_text, translate
 
 OLD = kafka_errors.InvalidRecordError
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
@@ -65,7 +66,7 @@ def test_a_listener_with_another_protocol_is_reported_first(listening: int, clos
 def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(
     monkeypatch: pytest.MonkeyPatch, closed: int
 ) -> None:
-    monkeypatch.setattr(errors, "_PORT", closed)
+    monkeypatch.setattr(client, "_PORT", closed)
     servers = [f"127.0.0.1:{closed}", "127.0.0.1", "no-such-host.invalid:9092", "127.0.0.1:kafka", "127.0.0.1:99999"]
     cause = diagnose_addresses(servers, PLAINTEXT)
 

@@ -10,9 +10,8 @@ from kafka import TopicPartition
 
 from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.errors import MigrationError, TransactionFailed
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.runtime import Runtime, no_deadline
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.topics.migration import Migration
 from stream_dedup.worker.group import Group

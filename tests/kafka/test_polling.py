@@ -15,6 +15,7 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.assignor import CooperativeAssignor
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Record, content_bytes
+from stream_dedup.kafka.runtime import make_consumer
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.worker import Worker
@@ -102,7 +103,7 @@ def polls(settings: Settings) -> list[list[Any]]:
     config = client.consumer(settings, CooperativeAssignor())
     config |= {"group_id": None, "auto_offset_reset": "earliest"}
     found: list[list[Any]] = []
-    with closing(client.make_consumer(config)) as consumer:
+    with closing(make_consumer(config)) as consumer:
         consumer.assign([TopicPartition(settings.topics.input, number) for number in range(PARTITIONS)])
         while sum(map(len, found)) < COUNT:
             polled = consumer.poll(1000)

@@ -16,11 +16,10 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
-from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.runtime import Runtime, no_deadline
 from tests.harness.check import read_all
 from tests.harness.topics import Make
 

@@ -12,8 +12,9 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka import client
-from stream_dedup.kafka.topics import changelog_retention_ms, check_topics, create_topics, fix_topics
+from stream_dedup.kafka.topics import changelog_retention_ms, check_topics
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.topics.setup import create_topics, fix_topics
 from tests.broker import VERSION
 from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed, made_up

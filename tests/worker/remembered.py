@@ -5,15 +5,16 @@ from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder
-from stream_dedup.changelog.headers import blocks_header, index_partitions, offsets_header
+from stream_dedup.changelog.headers import blocks_header, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.kafka.runtime import no_deadline
 from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings
+from stream_dedup.worker.restore import index_partitions
 
 _PATIENCE = 60.0
 

@@ -12,8 +12,7 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, StreamError
-from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.runtime import REAL
+from stream_dedup.kafka.runtime import REAL, no_deadline
 from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext

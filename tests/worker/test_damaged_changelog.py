@@ -15,10 +15,10 @@ from stream_dedup.changelog import entries
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ChangelogError, CorruptBlock
 from stream_dedup.kafka.runtime import Runtime
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.tools.demo.embedded import EmbeddedKafka
 from stream_dedup.tools.topics.migration import Migration
+from stream_dedup.tools.topics.setup import create_topics
 from tests.harness.check import final_outcome
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make, variables_of

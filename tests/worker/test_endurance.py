@@ -12,7 +12,6 @@ import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
 from stream_dedup.errors import TopicError, TransactionFailed
-from stream_dedup.kafka import client
 from stream_dedup.kafka.cluster import Look
 from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.kafka.runtime import Runtime
@@ -21,8 +20,8 @@ from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch, topic_watch
 from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch
+from stream_dedup.worker.context import Retry
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.retry import Retry
 from stream_dedup.worker.topic_watch import TopicWatch
 from tests.worker.support import context
 
@@ -138,7 +137,7 @@ def test_a_watch_that_gets_no_thread_goes_on(monkeypatch: pytest.MonkeyPatch) ->
         assert ticks.acquire(timeout=30)
 
 
-def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("before", "utf-8")
     kafka = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "worker"}
@@ -148,8 +147,7 @@ def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch:
         used.append(str(config["sasl_plain_password"]))
         raise SaslAuthenticationFailedError("refused")
 
-    monkeypatch.setattr(client, "make", make)
-    probe = BrokerProbe(load_settings(kafka=kafka | {"sasl_password_file": str(path)}))
+    probe = BrokerProbe(load_settings(kafka=kafka | {"sasl_password_file": str(path)}), Runtime(make_client=make))
     for password in ("before", "after"):
         path.write_text(password, "utf-8")
         with pytest.raises(SaslAuthenticationFailedError):

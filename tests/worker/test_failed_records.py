@@ -10,13 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Fenced, Refused, TransactionFailed
-from stream_dedup.worker.failed_records import IN_A_ROW, Begun, FailedRecords
+from stream_dedup.worker.failed_records import IN_A_ROW, FailedRecords
 from stream_dedup.worker.observer import CommitStep
 from stream_dedup.worker.pipeline import _InFlight
+from stream_dedup.worker.resume import Committed, Note
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")
 FENCED = Fenced("UnknownMemberIdError")
+
+
+def begun(offset: int, size: int, tries: int) -> Committed:
+    return Committed(offset, Note("", "", 0, "", begun=size, tries=tries))
+
+
 Fails = Callable[[Sequence[Any]], TransactionFailed | None]
 
 
@@ -141,7 +148,7 @@ def test_a_record_that_ends_each_process_is_found_and_all_others_go_through(coun
     position, note, dead, deaths = 0, (0, 0), [], 0
     while position < count:
         failed = FailedRecords()
-        failed.opened({0: Begun(position, *note)})
+        failed.opened({0: begun(position, *note)})
         while position < count:
             batch = records(*range(position, count))[: failed.batch_limit]
             note = failed.to_announce(batch) or note
@@ -157,15 +164,15 @@ def test_a_record_that_ends_each_process_is_found_and_all_others_go_through(coun
 
 def test_a_process_does_not_count_what_it_began_itself_nor_two_deaths_of_others() -> None:
     failed = FailedRecords()
-    assert failed.opened({0: Begun(5, 20, 2)}) == []
+    assert failed.opened({0: begun(5, 20, 2)}) == []
     assert failed.batch_limit is None
     assert failed.to_announce(records(*range(5, 25))) == (20, 3)
     assert failed.to_announce(records(*range(25, 45))) is None, "only the first of an opening"
-    assert failed.opened({0: Begun(5, 20, 3)}) == [], "after an outage"
+    assert failed.opened({0: begun(5, 20, 3)}) == [], "after an outage"
     assert failed.to_announce(records(*range(5, 25))) == (20, 3)
-    assert failed.opened({0: Begun(5, 20, 3)}) == [], "nor if the group did not get to know of the next time"
+    assert failed.opened({0: begun(5, 20, 3)}) == [], "nor if the group did not get to know of the next time"
     assert failed.batch_limit is None
-    [message] = FailedRecords().opened({0: Begun(5, 20, 3)})
+    [message] = FailedRecords().opened({0: begun(5, 20, 3)})
     assert "work on 20 records from offset 5 of input partition 0 on. Transactions now hold 10 records" in message
 
 
@@ -197,5 +204,5 @@ def test_only_long_work_after_which_the_offsets_fail_may_have_cost_the_membershi
     elif offsets is None:
         sent.set_result(None)
     report: Any = SimpleNamespace(records=records(7), seconds={CommitStep.JUDGE: took})
-    batch = _InFlight(report, sent, Future())
+    batch = _InFlight(report, {}, sent, Future())
     assert batch.suspicious_seconds(10.0) == too_long

@@ -16,7 +16,8 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.settings import PolicySettings, Settings, load_settings
-from stream_dedup.worker.outgoing import OutgoingRecords, partition_of, trace_fields, was_held_back
+from stream_dedup.tools.topics.headers import was_held_back
+from stream_dedup.worker.outgoing import OutgoingRecords, partition_of, trace_fields
 
 SETTINGS = load_settings(
     topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},

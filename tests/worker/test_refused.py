@@ -14,8 +14,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka import fetch, producer
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
-from stream_dedup.kafka.topics import fix_topics
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.setup import fix_topics
 from tests.harness.check import assert_exactly_once, header, outcome
 from tests.harness.feed import article, feed, made_up
 from tests.harness.topics import Make, administrator

@@ -7,11 +7,12 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog.headers import RestoreResult, index_partitions
+from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings
 from stream_dedup.worker import restore
+from stream_dedup.worker.restore import index_partitions
 from stream_dedup.worker.state_store import StateStore
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make, administrator
@@ -184,7 +185,7 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     store, other = open_store(writer.settings), open_store(writer.settings)
     store.complete(lambda done, total: None)
     place = store.places.merged if is_merged else store.places.blocks
-    store.reader.skip_to({place: 900}, store._builder.next, ())
+    store.reader.mark_read({place: 900}, store._builder.next, ())
     with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
         store.complete(lambda done, total: None)
     other.complete(lambda done, total: None)

@@ -12,9 +12,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import TopicError
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.topics.setup import create_topics
 from tests.harness.check import assert_exactly_once, outcome, read_all
 from tests.harness.feed import START, feed, made_up
 from tests.harness.topics import Make, ready

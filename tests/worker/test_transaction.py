@@ -13,10 +13,9 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from stream_dedup.errors import Fenced, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
-from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.runtime import Runtime, no_deadline
 from stream_dedup.worker.group import Changes, is_member
 from stream_dedup.worker.observer import CommitStep
 from stream_dedup.worker.pipeline import StepClock, commit

@@ -47,8 +47,8 @@ def _inspect(directory: Path | None, config: Path | None) -> tuple[ChangelogSumm
     scheme = Scheme(settings.fingerprint)
     if directory:
         return summarize(journal_blocks(directory), scheme), f"{scheme.id:016x}"
-    from stream_dedup.kafka.reader import TopicReader
-    from stream_dedup.kafka.record_batch import MOST_BYTES
+    from stream_dedup.changelog import MOST_BYTES
+    from stream_dedup.tools.topics.reader import TopicReader
 
     with TopicReader(settings, MOST_BYTES) as reader:
         return summarize(topic_blocks(reader, settings.topics.changelog), scheme), f"{scheme.id:016x}"

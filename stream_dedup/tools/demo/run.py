@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import StreamError
 from stream_dedup.kafka.errors import error_text
-from stream_dedup.kafka.reader import TopicReader
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.tools.demo.screen import Screen
+from stream_dedup.tools.topics.reader import TopicReader
 from stream_dedup.tools.topics.send import Record, Sender
+from stream_dedup.tools.topics.setup import create_topics
 from stream_dedup.worker.worker import Worker
 
 # One partition: the verdicts come in the order of the feed, and two runs give the same ones.

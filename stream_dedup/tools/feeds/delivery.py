@@ -56,7 +56,7 @@ class KafkaDelivery:
     def __init__(self, settings: Settings, owner: str, stop: threading.Event) -> None:
         from stream_dedup.kafka.client import HEADER_ROOM
         from stream_dedup.kafka.topics import check_topics
-        from stream_dedup.worker.retry import Retry
+        from stream_dedup.worker.context import Retry
 
         self._topic = settings.topics.input
         topic = check_topics(settings)[self._topic]
@@ -88,17 +88,17 @@ class KafkaDelivery:
             self._producer = None
 
     def _write(self, sequence: int, lines: Sequence[Line]) -> None:
-        from stream_dedup.kafka import bounded, client, epochs
+        from stream_dedup.kafka import client, fetch
         from stream_dedup.kafka.producer import TaskProducer
         from stream_dedup.kafka.record_batch import Outgoing
-        from stream_dedup.kafka.topics import administrator
+        from stream_dedup.kafka.runtime import administrator
         from stream_dedup.worker.outgoing import partition_of
 
         settings, place = self._settings, client.TopicPartition(self._topic, 0)
         if self._producer is None:
             config = client.producer(settings, self._group)
             bound = settings.worker.transaction_timeout.total_seconds()
-            self._producer = TaskProducer(config, bound, bounded.no_deadline, topics=[self._topic])
+            self._producer = TaskProducer(config, bound, topics=[self._topic])
             # A former producer may have committed the batch, or a transaction of unknown outcome.
             with administrator(settings) as admin:
                 committed = admin.list_group_offsets(self._group)[self._group].get(place)
@@ -114,7 +114,7 @@ class KafkaDelivery:
 
         def transaction() -> None:
             producer.begin()
-            producer.send_offsets({place: (sequence, self._owner, epochs.UNKNOWN)}, self._group)
+            producer.send_offsets({place: (sequence, self._owner, fetch.UNKNOWN)}, self._group)
             producer.send(producer.pack(records))
             producer.flush()
             producer.commit()

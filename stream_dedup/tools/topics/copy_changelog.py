@@ -6,10 +6,11 @@ partition of blocks is copied before that of merged blocks. So a copy that is ma
 lacks only the last batches.
 """
 
+from stream_dedup.changelog import MOST_BYTES
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaProducer, TopicPartition
-from stream_dedup.kafka.record_batch import MOST_BYTES
+from stream_dedup.kafka.runtime import make_consumer
 from stream_dedup.settings import Settings
 
 
@@ -20,14 +21,14 @@ def copy(source: Settings, target: Settings) -> int:
 
 
 def _copy(source: Settings, target: Settings) -> int:
-    reader = client.make_consumer(client.changelog_reader(source), MOST_BYTES)
+    reader = make_consumer(client.changelog_reader(source), MOST_BYTES)
     writer = client.make(
         KafkaProducer,
         client.connection(target)
         | {"acks": "all", "max_request_size": MOST_BYTES, "compression_type": "lz4", "metrics_enabled": False},
     )
     topic, copied = target.topics.changelog, 0
-    target_reader = client.make_consumer(client.changelog_reader(target))
+    target_reader = make_consumer(client.changelog_reader(target))
     try:
         numbers = sorted(reader.partitions_for_topic(source.topics.changelog) or ())
         places = [TopicPartition(topic, number) for number in numbers]

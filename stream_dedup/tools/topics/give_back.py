@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import ConfigError, InputError, StreamError
-from stream_dedup.kafka import bounded, client
+from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.worker.outgoing import EVIDENCE, partition_in, place_of, was_held_back
+from stream_dedup.tools.topics.headers import place_of, was_held_back
+from stream_dedup.tools.topics.reader import TopicReader
+from stream_dedup.worker.outgoing import EVIDENCE, partition_in
 
 GIVEN_BACK = "dedup-given-back"
 """The header of such a record: when it was given back, and why."""
@@ -78,7 +79,7 @@ def give_back(
 def _write(settings: Settings, record: Outgoing) -> int | str:
     """Write a record in a transaction; return its offset."""
     config = client.producer(settings, f"{settings.kafka.group_id}-give-back")
-    producer = TaskProducer(config, settings.worker.transaction_timeout.total_seconds(), bounded.no_deadline)
+    producer = TaskProducer(config, settings.worker.transaction_timeout.total_seconds())
     try:
         producer.write("giving the item back", [record])
         return next((end - 1 for end in producer.ends_in(record.topic).values()), "?")

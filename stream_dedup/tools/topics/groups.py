@@ -8,8 +8,8 @@ from typing import Any
 from stream_dedup.errors import StreamError, UsageError
 from stream_dedup.kafka.client import OffsetAndMetadata, OffsetSpec, OffsetTimestamp, TopicPartition
 from stream_dedup.kafka.errors import NoError, RebalanceInProgressError, UnknownMemberIdError, for_code
-from stream_dedup.kafka.runtime import REAL, Runtime
-from stream_dedup.kafka.topics import administrator, topic_names
+from stream_dedup.kafka.runtime import REAL, Runtime, administrator
+from stream_dedup.kafka.topics import topic_names
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stream_dedup.changelog import PARTITIONS
 from stream_dedup.changelog.block import decode, read_head
-from stream_dedup.changelog.headers import index_partitions, is_block, span_of
+from stream_dedup.changelog.headers import is_block, span_of
 from stream_dedup.changelog.journal import Entry
 from stream_dedup.dedup.stored import check_delta
 from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
 from stream_dedup.files import open_locked
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.kafka.record_batch import PARTITIONS
 from stream_dedup.tools.batch.journal import Journal
+from stream_dedup.worker.restore import index_partitions
 
 _LISTED = 1000  # a program that writes to the wrong topic may have written millions
 
@@ -56,7 +57,7 @@ class ChangelogSummary:
 def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
     """Yield every record of a changelog topic, in the order in which a restore counts them.
 
-    `reader`: a `TopicReader` (kafka/reader.py). Raises what it raises.
+    `reader`: a `TopicReader` (reader.py). Raises what it raises.
     """
     existing = set(reader.beginnings(topic))
     for index in range(-(-len(existing) // PARTITIONS)):

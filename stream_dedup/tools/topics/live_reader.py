@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Sequence, Set
 
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka import errors, patches
+from stream_dedup.kafka import errors
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError
-from stream_dedup.kafka.reader import POLL_SECONDS, STALL_SECONDS, Reader
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.reader import POLL_SECONDS, STALL_SECONDS, Reader, throttle
 
 # A partition of a live topic with more buffered records than this is paused until older records of other partitions
 # have come. Topics have tens of partitions: with articles of 4 KB this is 2 MB each.
@@ -78,7 +78,7 @@ class LiveReader(Reader):
                 f"nothing could be read for {STALL_SECONDS:.0f} s; look at their leaders"
             )
         merged = self._merge({place for place in behind if now - self._last_record_at[place] < _PARTITION_SECONDS})
-        patches.throttle(self._consumer, {place: len(records) for place, records in self._buffers.items()}, _BUFFERED)
+        throttle(self._consumer, {place: len(records) for place, records in self._buffers.items()}, _BUFFERED)
         return merged
 
     def _merge(self, expected: Set[TopicPartition]) -> list[Record]:

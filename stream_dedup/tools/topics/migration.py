@@ -26,20 +26,21 @@ from stream_dedup.dedup.batch import stories_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
-from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
 from stream_dedup.kafka.errors import LogTruncationError, OffsetOutOfRangeError
-from stream_dedup.kafka.patches import seek, throttle
+from stream_dedup.kafka.fetch import UNKNOWN, LeaderEpochs
+from stream_dedup.kafka.patches import seek
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.kafka.runtime import Runtime, make_consumer, no_deadline
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.headers import place_of, was_held_back
+from stream_dedup.tools.topics.reader import throttle
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.outgoing import STORY, VERDICT, place_of, was_held_back
+from stream_dedup.worker.outgoing import STORY, VERDICT
 from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
@@ -125,7 +126,7 @@ class Migration:
         changelog = self._context.check_topics()[self._settings.topics.changelog]
         store = self._store = StateStore(self._context, TASK, 0, changelog.id)
         resources.callback(store.close)
-        self._consumer = client.make_consumer(client.changelog_reader(self._settings), epochs=self._epochs)
+        self._consumer = make_consumer(client.changelog_reader(self._settings), epochs=self._epochs)
         resources.callback(self._consumer.close, autocommit=False)
         self._admin = client.make(KafkaAdminClient, client.connection(self._settings))
         resources.callback(self._admin.close)

@@ -14,7 +14,8 @@ from stream_dedup.errors import BadItem, StreamError, TopicError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaProducer
 from stream_dedup.kafka.errors import MessageSizeTooLargeError
-from stream_dedup.kafka.topics import Topic, administrator, as_they_are
+from stream_dedup.kafka.runtime import administrator
+from stream_dedup.kafka.topics import Topic, as_they_are
 from stream_dedup.news.item import NO_POSITION, Item, Tombstone
 from stream_dedup.settings import Settings
 

@@ -9,8 +9,8 @@ from typing import Any
 from kafka import KafkaProducer
 
 from stream_dedup.kafka import client
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import PREFIX, Settings, load_settings
+from stream_dedup.tools.topics.setup import create_topics
 from tests.harness.topics import variables_of
 
 _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")

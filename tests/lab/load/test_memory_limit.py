@@ -15,7 +15,7 @@ from kafka import KafkaProducer
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.demo.embedded import EmbeddedKafka
-from stream_dedup.worker.outgoing import place_of
+from stream_dedup.tools.topics.headers import place_of
 from tests.harness.check import lost_and_repeated, outcome, read_all
 from tests.harness.feed import article
 from tests.harness.member import Command

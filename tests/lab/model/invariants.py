@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError
-from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.runtime import no_deadline
 from stream_dedup.news.item import Item
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer

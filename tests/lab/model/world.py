@@ -14,12 +14,12 @@ from typing import Any
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from stream_dedup.changelog.headers import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.setup import create_topics
 from stream_dedup.worker.observer import CommitStep, Observer
+from stream_dedup.worker.restore import index_partitions
 from stream_dedup.worker.worker import Worker
 from tests.lab.model import invariants
 from tests.lab.model.broker import Broker, Fault

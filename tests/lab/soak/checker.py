@@ -25,7 +25,8 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.worker.outgoing import EVIDENCE, ORIGINAL, VERDICT, place_of
+from stream_dedup.tools.topics.headers import place_of
+from stream_dedup.worker.outgoing import EVIDENCE, ORIGINAL, VERDICT
 from tests.lab.model.broker import Committed
 from tests.lab.model.items import Made, source_of
 from tests.lab.model.log import Record

@@ -21,8 +21,8 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.setup import create_topics
 from stream_dedup.worker.state_store import StateStore
 from tests.harness.check import read_all
 from tests.harness.topics import (

@@ -19,9 +19,10 @@ from typing import Any, Self
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from stream_dedup.changelog.headers import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
+from stream_dedup.changelog.headers import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, span_of
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import CommitStep
+from stream_dedup.worker.restore import index_partitions
 from tests.harness.check import read_all
 from tests.harness.member import Member
 from tests.harness.topics import administrator, recreate

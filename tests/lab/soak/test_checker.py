@@ -18,7 +18,8 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.worker.outgoing import OutgoingRecords, place_of
+from stream_dedup.tools.topics.headers import place_of
+from stream_dedup.worker.outgoing import OutgoingRecords
 from tests.lab.model.items import Made, Source
 from tests.lab.soak.checker import Block, History, Refusal, Span, check, check_index
 from tests.lab.soak.stage import settings_of

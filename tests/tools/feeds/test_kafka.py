@@ -54,7 +54,7 @@ async def run(settings: "Settings", path: Path, text: str, kill: str = "", resen
 
 
 def records(settings: "Settings") -> list[Any]:
-    from stream_dedup.kafka.reader import TopicReader
+    from stream_dedup.tools.topics.reader import TopicReader
 
     with TopicReader(settings) as reader:
         return list(reader.all(settings.topics.input))

@@ -11,9 +11,9 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import entries
 from stream_dedup.errors import TopicError
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.tools.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.topics.setup import create_topics
 from tests.deploy.files import ROOT
 from tests.harness.check import assert_exactly_once, from_scratch, read_all
 from tests.harness.feed import feed, made_up

@@ -11,10 +11,10 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.source_rules import REASONS
 from stream_dedup.errors import ConfigError, InputError, UsageError
-from stream_dedup.kafka import reader
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.topics import reader
 from stream_dedup.tools.topics.give_back import GIVEN_BACK, give_back
-from stream_dedup.worker.outgoing import was_held_back
+from stream_dedup.tools.topics.headers import was_held_back
 from tests.harness.check import final_outcome, header
 from tests.harness.feed import article, feed, made_up
 from tests.harness.topics import Make, variables_of

@@ -7,9 +7,10 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.errors import StreamError, UsageError
-from stream_dedup.kafka.topics import Topic, check_topics, fix_topics, topic_names, weaknesses
+from stream_dedup.kafka.topics import Topic, check_topics, topic_names, weaknesses
 from stream_dedup.settings import Settings
 from stream_dedup.tools.topics.groups import reset, set_offsets, show
+from stream_dedup.tools.topics.setup import fix_topics
 from stream_dedup.tools.topics.tail import tail
 from tests.harness.check import read_all
 from tests.harness.feed import feed, made_up

@@ -6,8 +6,9 @@ from typing import Any
 
 from kafka import TopicPartition
 
+from stream_dedup.tools.topics.headers import place_of
 from stream_dedup.tools.topics.migration import Source, in_input_order
-from stream_dedup.worker.outgoing import SOURCE, place_of
+from stream_dedup.worker.outgoing import SOURCE
 
 
 def record(offset: int, partition: int = 0) -> Any:

@@ -10,9 +10,9 @@ from kafka import TopicPartition
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import TopicError
-from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
 from stream_dedup.tools.evaluate.sampling import from_kafka
+from stream_dedup.tools.topics.reader import TopicReader
 from tests.harness.check import header, outcome
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make, administrator, variables_of

@@ -9,8 +9,8 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.errors import InputError, TopicError
-from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
+from stream_dedup.tools.topics.reader import TopicReader
 from tests.cli.commands import done
 from tests.harness.topics import administrator, variables_of
 

@@ -95,8 +95,8 @@ def _of_files(settings: Settings, given: Sequence[str], file_format: FileFormat 
 
 
 def _of_topic(settings: Settings, topic: str, items: int, first: list[Item]) -> Summary:
-    from stream_dedup.kafka.reader import TopicReader
     from stream_dedup.news.decode import Decoder
+    from stream_dedup.tools.topics.reader import TopicReader
 
     decode = Decoder(settings.item, settings.registry)
 

@@ -1,4 +1,4 @@
-"""Read topics without leaving a trace: stored records (`TopicReader`); tools/topics/live_reader.py reads a live topic.
+"""Read topics without leaving a trace: stored records (`TopicReader`); live_reader.py reads a live topic.
 
 Readers see committed records alone, as a read_committed consumer downstream does. Commands read topics that others
 depend on, so the readers assign partitions by hand, join no group, commit and write nothing, and need only the rights
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from stream_dedup.errors import StreamError, TopicError
-from stream_dedup.kafka import client, errors
+from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError
+from stream_dedup.kafka.runtime import make_consumer
 from stream_dedup.settings import Settings
 
 # Per partition and response; a larger record comes all the same (KIP-74). Some 250 articles of 4 KB.
@@ -23,6 +24,16 @@ POLL_SECONDS = 0.5
 _STEP = 5000
 # After this long without progress before the end, raise: a broker is away or a transaction hangs.
 STALL_SECONDS = 60.0
+
+
+def throttle(consumer: Any, waiting: Mapping[Any, int], most: int) -> None:
+    """Pause each partition of which more than `most` records are waiting, until half of those are used up."""
+    paused = consumer.paused()
+    for place, count in waiting.items():
+        if place not in paused and count > most:
+            consumer.pause(place)
+        elif place in paused and count <= most // 2:
+            patches.resume(consumer, place, consumer.position(place, timeout_ms=0))
 
 
 class Reader:
@@ -35,7 +46,7 @@ class Reader:
         self._servers = settings.kafka.bootstrap_servers
         config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH_BYTES}
         try:
-            self._consumer: Any = client.make_consumer(config, most_of_record)
+            self._consumer: Any = make_consumer(config, most_of_record)
         except KafkaError as error:
             raise errors.not_reached(error, settings) from error
 
