@@ -41,7 +41,7 @@ from stream_dedup.inputs.packing import (
 from stream_dedup.inputs.tables import csv_rows, parquet_rows
 from stream_dedup.inputs.xml_files import xml_rows
 from stream_dedup.news.charsets import wide_encoding
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.query import query_of
 from stream_dedup.settings.memory import LARGEST_RECORD
@@ -98,11 +98,11 @@ class Line(NamedTuple):
         return len(self.value)
 
 
-def item_of(decode: Decoder, line: Line, urls: list[str] | None = None) -> Item | Tombstone | BadItem:
-    """Return the item of a line, or what is wrong with it. `urls` receives the URL of an item."""
+def item_of(decode: Decoder, line: Line, beside: list[Beside] | None = None) -> Item | Tombstone | BadItem:
+    """Return the item of a line, or what is wrong with it. `beside` receives what an item does not keep."""
     if line.fault is not None:
         return line.fault
-    return decode(line.value, None, None, line.input, line.number, urls=urls)
+    return decode(line.value, None, None, line.input, line.number, beside=beside)
 
 
 class Position(NamedTuple):

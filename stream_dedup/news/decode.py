@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -65,6 +65,13 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     left: list[str] = []  # the names of shorter texts
 
 
+class Beside(NamedTuple):
+    """What an item does not keep of its record."""
+
+    url: str
+    published: Any  # as it is written
+
+
 class Decoder:
     """Decodes records with the field map of the [item] settings, and with the schemas of the [registry] settings.
 
@@ -98,13 +105,13 @@ class Decoder:
         partition: int = -1,
         offset: int = -1,
         headers: Headers = (),
-        urls: list[str] | None = None,
+        beside: list[Beside] | None = None,
     ) -> Item | Tombstone | BadItem:
         """Decode one record. No content of a record makes this raise.
 
         `time` is the record's timestamp in ms. If it is None, or with [item] time = "published", the item's own date
         counts. The id is the item's id field, else its envelope's, else the record's key, else its position. The
-        `headers` of a Kafka record may hold a CloudEvent's attributes. `urls` receives the URL of an item, or "".
+        `headers` of a Kafka record may hold a CloudEvent's attributes. `beside` receives what an item does not keep.
         """
         name = key.decode("utf-8", "replace") if key else ""
         time = time if self._is_timed_by_record else None
@@ -148,8 +155,8 @@ class Decoder:
             return bad
         except _UNREADABLE as error:
             return unreadable(record, error, name)
-        if urls is not None:
-            urls.append(url if isinstance(url, str) else "")
+        if beside is not None:
+            beside.append(Beside(url if isinstance(url, str) else "", published))
         return Item(name, title, text, site, time, partition, offset, fingerprint, host)
 
     def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, Mapping[str, str]]:

@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.dates import milliseconds_of
-from stream_dedup.news.decode import TEXT, DecodedRecord, Decoder
+from stream_dedup.news.dates import milliseconds_of, why_unreadable
+from stream_dedup.news.decode import TEXT, Beside, DecodedRecord, Decoder
 from stream_dedup.news.formats import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import FIELDS
@@ -102,9 +102,18 @@ class Survey:
         return self._summary.items
 
     def add(
-        self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int, headers: Headers = ()
+        self,
+        item: Item | Tombstone | BadItem,
+        value: bytes | None,
+        part: int,
+        number: int,
+        headers: Headers = (),
+        beside: Beside | None = None,
     ) -> None:
-        """Count one record: the decoded item, its bytes, its position, and its headers on Kafka."""
+        """Count one record: the decoded item, its bytes, its position, and its headers on Kafka.
+
+        `beside`: of the decoder. Without it a record is read a second time if its item has no date, to tell why.
+        """
         summary = self._summary
         summary.items += 1
         if isinstance(item, Tombstone):
@@ -119,8 +128,9 @@ class Survey:
         if item.fingerprint is None and not any(map(str.isalnum, chain(item.title, item.text))):
             self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
         has_no_date = item.time < 0 and not self._is_timed_by_record
-        record = self._read_again(value, headers) if is_sampled or has_no_date else None
-        self._count_time(item.time, record, part, number)
+        record = self._read_again(value, headers) if is_sampled or (has_no_date and beside is None) else None
+        published = record.fields["published"] if record else beside.published if beside and has_no_date else None
+        self._count_time(item.time, published, part, number)
         self._ids.add(item, self._place(part, number))
         if is_sampled:
             self._notices.add(item)
@@ -182,16 +192,16 @@ class Survey:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
-    def _count_time(self, time: int, record: DecodedRecord | None, part: int, number: int) -> None:
+    def _count_time(self, time: int, published: Any, part: int, number: int) -> None:
         dates = self._summary.dates
         if time < 0:
-            if record is None or record.time_reason is None:
+            if (why := why_unreadable(published)) is None:
                 dates.missing += 1
                 return
             dates.unreadable += 1
             if len(dates.examples) < MOST_REASONS:
-                value = _short(repr(record.fields["published"]), _SAMPLE)
-                dates.examples.append(f"{self._place(part, number)}: {value} is {record.time_reason}")
+                value = _short(repr(published), _SAMPLE)
+                dates.examples.append(f"{self._place(part, number)}: {value} is {why}")
             return
         if time > self.latest:
             dates.future += 1

@@ -25,9 +25,8 @@ of other scripts two or four; the rest is for verdict, ids and offsets. If items
 _OVERHEAD = 800  # measured: 770 for a duplicate with its evidence, half of that for a unique item
 
 
-@dataclass(slots=True)  # not frozen: freezing doubles the time of construction, and every item takes it
-class JudgedItem:
-    """A judged item; never changed."""
+class JudgedItem(msgspec.Struct, frozen=True, gc=False):
+    """A judged item."""
 
     verdict: Verdict
     judged_at: float  # seconds since 1970
@@ -72,8 +71,11 @@ def judged_item(
         if isinstance(item, Item):
             title, text, source = item.title[:TITLE_CHARS], item.text[:text_chars], item.source
             truncated = len(item.text) > text_chars
-    ids = {verdict.id, verdict.story or verdict.id} | ({verdict.compared.id} if verdict.compared else set())
-    nbytes = _OVERHEAD + sum(map(getsizeof, (title, text, *ids)))
+    nbytes = _OVERHEAD + getsizeof(title) + getsizeof(text) + getsizeof(verdict.id)
+    if verdict.story != verdict.id:
+        nbytes += getsizeof(verdict.story)
+    if (compared := verdict.compared) is not None and compared.id not in (verdict.id, verdict.story):
+        nbytes += getsizeof(compared.id)
     if let_through is not None:
         nbytes += let_through.nbytes
     return JudgedItem(verdict, now, source, time_ms, partition, offset, title, text, truncated, let_through, nbytes)

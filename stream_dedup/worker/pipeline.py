@@ -8,7 +8,8 @@ After step 9 `finish` confirms the delta: only then does the index take it in.
 `Pipeline.process` does steps 1 to 3 in the worker's thread and hands steps 4 to 9 (`commit`) to the producer's thread.
 There the client mostly waits, so three batches overlap: one is committed while the next is judged and the one after it
 is fingerprinted. The records are packed and compressed after step 3, while the previous batch is still being committed.
-There is one transaction at a time; the next begins when this one is committed.
+There is one transaction at a time; the next begins when this one is committed. A few records do not overlap
+(worker.py): the next poll then waits for the commit.
 
 If more records wait, several batches are polled under one membership. The next poll waits for step 5 of the last one,
 because a poll may take part in a rebalance, after which the group would refuse offsets of the former generation.

@@ -60,6 +60,10 @@ _POLLS = 4
 # A position that has passed only control records and aborted records is committed by itself this long after the last
 # commit: before any retention deletes them, and seldom enough to cost nothing.
 _MARKERS_SECONDS = 60.0
+# Fewer records than this share of `batch_items` (100 of 2,000) are judged faster than committed. Then nothing is polled
+# until the commit is over: a record that came meanwhile would be in a batch that is complete too early, and those
+# behind it would wait for two commits (5 ms of 30 at 100 records a second).
+_FEW = 1 / 20
 _RETRYABLE = (TransactionFailed, Stalled, Fenced, Outdated, RegistryAway)
 # A member gives its role up after this number of failed openings in a row, over a session's time at least: after that
 # time the group would also reassign the role of a dead member. One or two openings fail while a broker is replaced, and
@@ -214,7 +218,9 @@ class Worker:
         self._commit_new_positions()
         for task, _ in self._open_tasks():
             self._process(task, polled, group, positions)
-        self._attempt_all(Pipeline.wait_for_offsets)
+        count = sum(len(batch) for records in polled for batch in records.values())
+        are_few = count < _FEW * self._settings.worker.batch_items
+        self._attempt_all(Pipeline.finish if are_few else Pipeline.wait_for_offsets)
         self._advance(group)
         self._stand_by()
         self._retry.succeeded()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.errors import BadItem
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.summary import Summary, rows_of, summary_line
 from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings, load_settings
@@ -186,6 +186,25 @@ def test_items_without_a_date_are_all_counted_beyond_the_sample() -> None:
     found = survey_of([*_each(FIRST), *_each(1000, published=None), *_each(150, published="soon")])
     assert "published 53 %" in dict(rows_of(found))["filled"]
     assert found.dates.unreadable == 150
+
+
+def test_dates_that_the_decoder_hands_over_are_not_read_again() -> None:
+    decode, read = Decoder(PLAIN.item), list[bytes]()
+
+    def again(value: bytes, headers: Any) -> Any:
+        read.append(value)
+        return decode.read(value, headers)
+
+    alone, helped = Survey(decode.read, PLAIN), Survey(again, PLAIN)
+    undated = [*_each(50, published=None), *_each(49, published="soon"), *_each(99, published=" "), b"{"]
+    for number, record in enumerate([*_each(FIRST), *undated]):
+        value, beside = record if isinstance(record, bytes) else json.dumps(record).encode(), list[Beside]()
+        item = decode(value, None, None, 0, number, beside=beside)
+        alone.add(item, value, 0, number)
+        helped.add(item, value, 0, number, beside=beside[0] if beside else None)
+    assert helped.summary() == alone.summary()
+    assert helped.summary().dates.unreadable == 49
+    assert len(read) == FIRST + 1  # one of the others in the sample of one in a hundred
 
 
 def test_record_times_are_in_order_within_a_partition() -> None:

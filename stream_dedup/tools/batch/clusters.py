@@ -197,15 +197,20 @@ def _linked(edges: Codes, scores: NDArray[np.float64], size: int) -> Rows:
     is_out = better != worse
     between = codes_of(np.minimum(better, worse)[is_out], np.maximum(better, worse)[is_out])
     codes, which = np.unique(between, return_inverse=True)
-    sums, counts = np.bincount(which, scores[is_out], len(codes)), np.bincount(which, minlength=len(codes))
-    linkage = _Linkage(np.bincount(groups, minlength=size).tolist())
-    for link in zip(*(ends.tolist() for ends in rows_of(codes)), sums.tolist(), counts.tolist(), strict=True):
-        linkage.add(*link)
+    known, counts = np.bincount(which, scores[is_out], len(codes)), np.bincount(which, minlength=len(codes))
+    sizes, ends = np.bincount(groups, minlength=size), rows_of(codes)
+    means = _mean(known, counts, sizes[ends[0]] * sizes[ends[1]])
+    linkage = _Linkage(sizes.tolist(), *(column.tolist() for column in (*ends, known, counts, means)))
     linkage.join()
     roots = np.arange(size)
     for place in linkage.joined:
         roots[place] = linkage.root(place)
     return roots[groups]
+
+
+def _mean(known: Any, count: Any, pairs: Any) -> Any:
+    """Return the mean score of so many pairs, numbers or arrays, of which `count` have `known` as their sum."""
+    return (known + (pairs - count) * _UNKNOWN) / pairs
 
 
 class _Linkage:
@@ -216,26 +221,19 @@ class _Linkage:
     two, so a bound stays one; the mean is computed when the bound comes.
     """
 
-    def __init__(self, sizes: list[int]) -> None:
-        self._sizes = sizes
-        self._links: dict[int, dict[int, list[float]]] = {}
+    def __init__(
+        self, sizes: list[int], better: list[int], worse: list[int], known: list[float], counts: list[int],
+        means: list[float],
+    ) -> None:  # fmt: skip
+        self._sizes, self._known, self._counts, self._bounds = sizes, known, counts, means
+        self._links: dict[int, dict[int, int]] = {place: {} for place in (*better, *worse)}
         self._heap: list[tuple[float, int, int]] = []
         self.joined: dict[int, int] = {}
-
-    def add(self, a: int, b: int, known: float, count: int) -> None:
-        """Link two groups."""
-        self._links.setdefault(a, {})[b] = self._links.setdefault(b, {})[a] = [known, count, _UNKNOWN]
-        self._push(a, b)
-
-    def _mean(self, a: int, b: int) -> float:
-        known, count, _ = self._links[a][b]
-        pairs = self._sizes[a] * self._sizes[b]
-        return (known + (pairs - count) * _UNKNOWN) / pairs
-
-    def _push(self, a: int, b: int) -> None:
-        self._links[a][b][2] = mean = self._mean(a, b)
-        if mean >= SAME_ARTICLE:
-            heapq.heappush(self._heap, (-mean, min(a, b), max(a, b)))
+        for link, (a, b, mean) in enumerate(zip(better, worse, means, strict=True)):
+            self._links[a][b] = self._links[b][a] = link
+            if mean >= SAME_ARTICLE:
+                self._heap.append((-mean, a, b))
+        heapq.heapify(self._heap)
 
     def root(self, place: int) -> int:
         """The group that this one has become a part of."""
@@ -246,24 +244,33 @@ class _Linkage:
     def join(self) -> None:
         """Join groups, the most alike first. O(links log links), unless a large group joins again and again."""
         while self._heap:
-            bound, *pair = heapq.heappop(self._heap)
-            a, b = sorted(map(self.root, pair))
-            if a == b or self._links[a][b][2] != -bound:
+            bound, a, b = heapq.heappop(self._heap)
+            if a in self.joined or b in self.joined:
+                a, b = sorted((self.root(a), self.root(b)))
+            if a == b or self._bounds[link := self._links[a][b]] != -bound:
                 continue  # joined, or another entry has the bound
-            if self._mean(a, b) < -bound:
-                self._push(a, b)
-            else:
+            mean = _mean(self._known[link], self._counts[link], self._sizes[a] * self._sizes[b])
+            if mean >= -bound:
                 self._join(a, b)
+                continue
+            self._bounds[link] = mean
+            if mean >= SAME_ARTICLE:
+                heapq.heappush(self._heap, (-mean, a, b))
 
     def _join(self, a: int, b: int) -> None:
         ours, theirs = self._links[a], self._links.pop(b)
         del ours[b], theirs[a]
         self._sizes[a] += self._sizes[b]
         self.joined[b] = a
-        for other, (known, count, bound) in theirs.items():
+        for other, link in theirs.items():
             del self._links[other][b]
-            before = ours.get(other, (0.0, 0, _UNKNOWN))
-            ours[other] = self._links[other][a] = [before[0] + known, before[1] + count, max(before[2], bound)]
+            if (into := ours.get(other)) is None:
+                ours[other] = self._links[other][a] = link
+                self._bounds[link] = max(_UNKNOWN, self._bounds[link])
+                continue
+            self._known[into] += self._known[link]
+            self._counts[into] += self._counts[link]
+            self._bounds[into] = max(self._bounds[into], self._bounds[link])
 
 
 def _leaders(edges: Codes, size: int) -> Rows:

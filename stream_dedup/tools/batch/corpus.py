@@ -26,7 +26,7 @@ from stream_dedup.fingerprint.kernel import Texts
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.inputs.lines import Line, LineReader, item_of
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import Survey
@@ -181,12 +181,13 @@ class BatchMaker:
         """The arrays of the lines' items, in their order."""
         bad: list[BadLine] = []
         items: list[Item] = []
-        urls: list[str] = []
+        beside: list[Beside] = []
         for line in lines:
-            item = item_of(self._decode, line, urls)
+            item = item_of(self._decode, line, beside)
             if self._survey:
                 with self._survey_lock:
-                    self._survey.add(item, line.value, line.input, line.number)
+                    read = beside[-1] if isinstance(item, Item) else None
+                    self._survey.add(item, line.value, line.input, line.number, beside=read)
             if isinstance(item, Item):
                 items.append(item)
             else:
@@ -199,8 +200,8 @@ class BatchMaker:
         kept = np.flatnonzero(~prints.is_empty)
         words = prints.word_sets[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
         alive = [items[i] for i in kept.tolist()]
-        read = (item.id for item in alive), (item.title for item in alive), (item.source for item in alive)
-        columns = zip(READ, (*read, (urls[i] for i in kept.tolist())), strict=True)
+        shown = (item.id for item in alive), (item.title for item in alive), (item.source for item in alive)
+        columns = zip(READ, (*shown, (beside[i].url for i in kept.tolist())), strict=True)
         arrays: Arrays = {
             SIGNATURES: prints.signatures[kept],
             "keys": self._buckets.buckets(prints.keys[kept].T)[:-1],  # the last column: ids, which are no evidence here

@@ -55,7 +55,7 @@ from stream_dedup.errors import BadItem, InputError
 from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.inputs.lines import LINE_FORMATS, Line, LineReader, Position, item_of, size_of
 from stream_dedup.inputs.packing import CsvRow, files_of
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import FIRST, SharedIds, Survey
@@ -361,8 +361,9 @@ class LineJudge:
                 self._look_at(number, (line for line in lines if line.input == number))
         items: list[AnyItem] = []
         for line in lines:
-            item = item_of(self._decode, line)
-            self.survey.add(item, line.value, line.input, line.number)
+            beside: list[Beside] = []
+            item = item_of(self._decode, line, beside)
+            self.survey.add(item, line.value, line.input, line.number, beside=beside[0] if beside else None)
             items.append(self._named(line, item))
         self.items = items
         return self._dedup.judge(self.items, self._latest, one_clock=True)

@@ -32,9 +32,9 @@ def fresh_topics(bootstrap: str, name: str, partitions: int = 1, **kafka: Any) -
     return settings
 
 
-def start_worker(settings: Settings) -> "subprocess.Popen[bytes]":
-    """Run the worker as deployed, in a process of its own."""
-    command = [sys.executable, "-m", "stream_dedup", "run"]
+def start(settings: Settings, *module: str) -> "subprocess.Popen[bytes]":
+    """Run a module with arguments (by default the worker, as deployed) in a process of its own, with these settings."""
+    command = [sys.executable, "-m", *(module or ("stream_dedup", "run"))]
     environment = os.environ | variables_of(settings) | {f"{PREFIX}OBSERVE__HOST": ""}
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 

@@ -1,13 +1,16 @@
 """Measure the latency from the time a record is due until a read_committed consumer receives it.
 
-The worker runs as deployed: `stream-dedup run` in its own process. This process feeds the input at a steady rate and
-reads the output and duplicates topics, both with confluent-kafka, whose C threads disturb least. A record's key is its
-number. Latency counts from the time the record was due, not from the time it was sent, so stalls of the feeder count.
+The worker runs as deployed: `stream-dedup run` in its own process. Beside it stands the floor: the bare exactly-once
+loop (bare.py) in the worker's place, since the round trips of a transaction are most of it. This process feeds the
+input at a steady rate and reads the output and duplicates topics, both with confluent-kafka, whose C threads disturb
+least. A record's key is its number. Latency counts from the time the record was due, not from the time it was sent, so
+stalls of the feeder count.
 """
 
 import json
 import time
 from collections.abc import Sequence
+from itertools import product
 
 import click
 import confluent_kafka
@@ -17,29 +20,30 @@ from numpy.typing import NDArray
 from stream_dedup.settings import Settings
 from tests.broker import EmbeddedKafka
 from tests.lab.benchmarks.corpus import Run
-from tests.lab.benchmarks.kafka_texts import fresh_topics, start_worker
+from tests.lab.benchmarks.kafka_texts import fresh_topics, start
 
 RATES = (100, 1000, 3000)
+_CONTESTANTS = {"latency": ("stream_dedup", "run"), "latency_bare": ("tests.lab.benchmarks.bare",)}
 _WARM_SECONDS = 3.0  # not counted
 _TIMEOUT = 60.0  # seconds that a worker has to catch up after the last record was due
 _POLL_SECONDS = 0.001
 
 
 def measure(run: Run) -> dict[str, float]:
-    """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`."""
+    """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`; the same of `latency_bare`."""
     figures: dict[str, float] = {}
     records, seconds = [record for record, _ in run.unique], 20.0 if run.full else 5.0
     with EmbeddedKafka(say=click.echo) as kafka:
-        for rate in RATES:
-            settings = fresh_topics(kafka.bootstrap, f"bench-latency-{rate}")
-            worker = start_worker(settings)
+        for rate, (name, module) in product(RATES, _CONTESTANTS.items()):
+            settings = fresh_topics(kafka.bootstrap, f"bench-{name}-{rate}")
+            process = start(settings, *module)
             try:
                 delays = _delays(settings, records, rate, seconds) * 1000
             finally:
-                worker.terminate()
-                worker.wait(30)
-            for name, value in zip(("p50", "p99", "max"), np.quantile(delays, (0.5, 0.99, 1)), strict=True):
-                figures[f"latency_{name}_ms_{rate}"] = float(value)
+                process.terminate()
+                process.wait(30)
+            for part, value in zip(("p50", "p99", "max"), np.quantile(delays, (0.5, 0.99, 1)), strict=True):
+                figures[f"{name}_{part}_ms_{rate}"] = float(value)
     return figures
 
 
@@ -66,7 +70,7 @@ def _delays(settings: Settings, records: Sequence[bytes], rate: int, seconds: fl
         now = time.perf_counter()
         if now > start + total / rate + _TIMEOUT:
             raise TimeoutError(f"{total - arrived} of {total} records did not arrive")
-        for n in range(sent, min(total, int((now - start) * rate))):
+        for n in range(sent, min(total, int((now - start) * rate) + 1)):
             writer.produce(settings.topics.input, _with_id(records[n % len(records)], str(n)), str(n).encode(), 0)
             sent = n + 1
         writer.poll(0)

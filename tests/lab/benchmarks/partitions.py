@@ -16,7 +16,7 @@ from stream_dedup.kafka import client
 from tests.broker import EmbeddedKafka
 from tests.lab.benchmarks import corpus
 from tests.lab.benchmarks.corpus import Run
-from tests.lab.benchmarks.kafka_texts import fill, fresh_topics, start_worker
+from tests.lab.benchmarks.kafka_texts import fill, fresh_topics, start
 from tests.lab.load.process import processor, resident
 
 
@@ -35,7 +35,7 @@ def _measured(bootstrap: str, languages: list[list[bytes]]) -> dict[str, float]:
         settings = fresh_topics(bootstrap, f"bench-partitions-{count}", partitions=len(languages))
         for partition, records in enumerate(languages):
             fill(settings, records, partition=partition)
-        members = [start_worker(settings) for _ in range(count)]
+        members = [start(settings) for _ in range(count)]
         consumer = KafkaConsumer(**client.connection(settings), group_id=settings.kafka.group_id)
         partitions = [TopicPartition(settings.topics.input, number) for number in range(len(languages))]
         samples: list[tuple[float, float, int]] = []  # time, processor time, items, while all partitions are in work

@@ -1,8 +1,6 @@
 """Compare the worker's throughput with alternatives on one real Kafka: same broker, records and batch size.
 
-- `passthrough`: the minimal cost of exactly-once, a loop of kafka-python that forwards every record and decides
-  nothing. It polls, begins a transaction, sends each record and the offsets, flushes, waits for every future and
-  commits. It has the worker's client settings, so tuned settings speed up both;
+- `passthrough`: the minimal cost of exactly-once (bare.py);
 - `confluent`: the same loop with confluent-kafka (librdkafka, C), for comparison;
 - `quix_datasketch`: Quix Streams with exactly-once and datasketch's LSH, in its own process.
 
@@ -19,15 +17,12 @@ from collections.abc import Callable, Sequence
 
 import click
 import confluent_kafka
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.structs import OffsetAndMetadata
 
-from stream_dedup.kafka import client
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.broker import EmbeddedKafka
-from tests.lab.benchmarks import apart, corpus
+from tests.lab.benchmarks import apart, bare, corpus
 from tests.lab.benchmarks.corpus import Run
 from tests.lab.benchmarks.interleave import speedup, spread
 from tests.lab.benchmarks.kafka_texts import fill, fresh_topics
@@ -103,33 +98,10 @@ def _measure(
 
 def kafka_python(settings: Settings, count: int) -> Cost:
     """Forward `count` records with kafka-python."""
-    group, output = f"{settings.kafka.group_id}-bare", settings.topics.output
-    config = client.consumer(settings, None) | {"group_id": group, "auto_offset_reset": "earliest"}
-    del config["partition_assignment_strategy"]  # use the client's default
-    reader = KafkaConsumer(settings.topics.input, **config)
-    writer = KafkaProducer(**client.producer(settings, group))
-    writer.init_transactions()
-    clock = Clock(count)
+    clock, commits = Clock(count), bare.forward(settings)
     while not clock.is_over:
-        batches = reader.poll(200)
-        if not batches:
-            continue
-        member = reader.group_metadata()
-        writer.begin_transaction()
-        futures, offsets = [], {}
-        for partition, records in batches.items():
-            futures += [
-                writer.send(output, one.value, one.key, one.headers, one.partition, one.timestamp) for one in records
-            ]
-            offsets[partition] = OffsetAndMetadata(records[-1].offset + 1, "", -1)
-        writer.send_offsets_to_transaction(offsets, member)
-        writer.flush()
-        for future in futures:
-            future.get(0)
-        writer.commit_transaction()
-        clock.committed(len(futures))
-    reader.close()
-    writer.close()
+        clock.committed(next(commits))
+    commits.close()
     return clock.seconds_per_item
 
 
