@@ -6,7 +6,7 @@ A record holds one item and is republished byte for byte, so a value with severa
 
 To add a format:
 
-- records that begin with other bytes: a row of FORMATS. Files that begin so may need a reader, too (inputs/lines.py).
+- records that begin with other bytes: a row of FORMATS. Files that begin so may need a reader (tools/inputs/lines.py).
 - JSON records with other names: a row of PRESETS (names.py), its name in `preset` (settings/judging.py), and its row of
   docs/feeds.md; tests/news/test_presets.py says which of them is missing. Detection, `check`, messages and metrics
   follow from the row.
@@ -37,7 +37,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 BZIP2 = b"BZh"
 XZ = b"\xfd7zXZ\x00"
 ZIP = b"PK\x03\x04"
-"""The first bytes of compressed data. Files are recognised by the same bytes (inputs/packing.py)."""
+"""The first bytes of compressed data. Files are recognised by the same bytes (tools/inputs/packing.py)."""
 COMPRESSED: Mapping[bytes, str] = {
     GZIP: "gzip-compressed",
     ZSTD: "zstd-compressed",
