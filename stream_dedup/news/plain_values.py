@@ -40,13 +40,9 @@ LANGUAGE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?\Z")
 _NO_VALUE = frozenset(("type", "id", "role", "lang", "language", "status"))
 # The members of a date that stands in parts, or the places in a list of them.
 _PARTS = (
-    ("year",),
-    ("monthValue", "month"),
-    ("dayOfMonth", "day"),
-    ("hour", "hours"),
-    ("minute", "minutes"),
+    ("year",), ("monthValue", "month"), ("dayOfMonth", "day"), ("hour", "hours"), ("minute", "minutes"),
     ("second", "seconds"),
-)
+)  # fmt: skip
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _LITERAL = re.compile(r"[\[{]\s*['\"{]")
 # Objects and lists in a string, and characters of a Python literal: some MB each.

@@ -134,7 +134,8 @@ def _gib(count: int) -> str:
 
 
 def _print_promises(present: float) -> None:
-    from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, with_name
+    from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES
+    from stream_dedup.tools.evaluate.rates import with_name
 
     click.echo(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
     for name, promise in NOVELTY_PROMISES.items():

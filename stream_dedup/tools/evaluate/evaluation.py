@@ -32,7 +32,6 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
-from stream_dedup.settings.judging import name_of, with_name
 from stream_dedup.tools.batch.filter import judge_batches
 from stream_dedup.tools.evaluate.exact import (
     INTERVALS,
@@ -53,7 +52,9 @@ from stream_dedup.tools.evaluate.rates import (
     NoveltyReport,
     agreement,
     judged,
+    name_of,
     novelty_report,
+    with_name,
 )
 from stream_dedup.tools.inputs.lines import Line, item_of
 from stream_dedup.tools.page.rendering import environment
