@@ -63,7 +63,8 @@ def test_without_its_extra_the_status_page_says_so_and_metrics_are_served() -> N
 import urllib.error, urllib.request
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
-with Watch(load_settings(observe={"port": 0}), "1") as watch:
+from stream_dedup.tools.page.show import show
+with Watch(load_settings(observe={"port": 0}), "1", show=show) as watch:
     print(b"stream_dedup_role" in urllib.request.urlopen(watch.url + "/metrics").read())
     try:
         urllib.request.urlopen(watch.url)

@@ -1,12 +1,13 @@
-"""What commands share: how they declare options, settings, durations, signals, JSON, and the survey of an input."""
+"""What commands share: how they declare options, load settings, and end at a signal."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
+from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from types import UnionType
@@ -14,15 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 import click
 
-from stream_dedup.cli.terminal import Console, cut, one_line, print_table, warn
-from stream_dedup.errors import UsageError
-from stream_dedup.inputs.file_format import FileFormat
-
 if TYPE_CHECKING:
-    from stream_dedup.news.summary import Summary
     from stream_dedup.settings import Settings
-
-# -- options ---------------------------------------------------------------------------------------------
 
 # A command declares each option once: as an annotated parameter of the function that does its work, whose name, type
 # and default are those of the option.
@@ -82,12 +76,12 @@ def _parameter(parameter: Parameter) -> click.Parameter:
 ConfigOption = Annotated[
     Path | None, option("Settings file (TOML); default: none. Environment variables override it.", "FILE")
 ]
-JsonOption = Annotated[bool, option("Print JSON for a program instead of a table.", None, "--json")]
-BootstrapOption = Annotated[str | None, option("The brokers. Default: those of the settings.", "HOST:PORT")]
-FormatOption = Annotated[
-    FileFormat | None,
-    option("Format of the inputs, whatever their names say. Without it - (standard input) is jsonl.", None, "--format"),
-]
+
+
+def tool(target: str) -> Any:
+    """Import what `module:name` in `stream_dedup` names. Only so do commands and `run` get at the tools."""
+    module, name = target.split(":")
+    return getattr(import_module(f"stream_dedup.{module}"), name)
 
 
 def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:
@@ -99,13 +93,6 @@ def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:
         for table, values in overrides.items()
     }
     return load_settings(config, **given)
-
-
-def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> None:
-    """Raise an error with the message of the first case that is true."""
-    for is_wrong, message in cases:
-        if is_wrong:
-            raise error(message)
 
 
 # A person who presses Ctrl-C twice takes longer; a supervisor signals within milliseconds.
@@ -132,60 +119,3 @@ def stop_on_signals() -> threading.Event:
         if signal.getsignal(name) is not signal.SIG_IGN or name is not signal.SIGHUP:  # nohup
             signal.signal(name, handle)
     return stop
-
-
-def print_json(value: Any, *, err: bool = False) -> None:
-    """Print one JSON object on a line of its own."""
-    import msgspec
-
-    click.echo(msgspec.json.encode(value).decode(), err=err)
-
-
-# -- the survey of an input ------------------------------------------------------------------------------
-
-# Width of the table of fields without its samples.
-_COLUMNS_BESIDE_SAMPLE = 40
-
-
-def print_summary(console: Console, summary: Summary) -> None:
-    """Print a whole survey in 80 columns: its fields as a table, the other figures, reasons of bad items, warnings."""
-    from stream_dedup.news.names import FIELDS
-    from stream_dedup.news.summary import rows_of, share
-
-    if summary.looked:
-        fields = []
-        for name in FIELDS:
-            stands_in = "the site of its url" if name == "source" and summary.largest else ""
-            sample = cut(summary.samples.get(name, stands_in), max(console.width - _COLUMNS_BESIDE_SAMPLE, 10))
-            fields.append((name, share(summary, name), summary.filled[name], sample))
-        print_table(console, ("field", "filled", "items", "first value"), fields)
-    print_rows(console, [row for row in rows_of(summary) if row[0] != "filled"])
-    print_reasons(console, summary)
-    print_notes(console, summary)
-
-
-def print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
-    print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows])
-
-
-def print_reasons(console: Console, summary: Summary) -> None:
-    """Print why items are bad: each reason with the first item that has it."""
-    from stream_dedup.news.summary import MOST_REASONS
-
-    if summary.reasons:
-        console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
-        for reason in summary.reasons:
-            console.print(f"  {reason}", soft_wrap=True)
-
-
-def print_notes(console: Console, summary: Summary) -> None:
-    """Print the notes of a survey, then its warnings."""
-    for note in summary.notes:
-        console.print(f"note: {one_line(note)}", soft_wrap=True)
-    print_warnings(console, summary)
-
-
-def print_warnings(console: Console, summary: Summary | None) -> None:
-    """Print a paragraph for each warning."""
-    for warning in summary.warnings if summary else ():
-        warn(warning.text, console)

@@ -16,13 +16,11 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
-from stream_dedup.cli.common import command
-from stream_dedup.cli.terminal import Console
+from stream_dedup.cli.common import command, tool
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.extras import EXTRAS, needed
 from stream_dedup.observe import logs
@@ -93,8 +91,7 @@ class LazyGroup(OrderedGroup):
 
     def load(self, name: str) -> click.Command:
         """Import and return the command or group of this name."""
-        module, attribute = COMMANDS[name].target.split(":")
-        target = getattr(import_module(f"stream_dedup.{module}"), attribute)
+        target = tool(COMMANDS[name].target)
         if isinstance(target, dict):
             return OrderedGroup(name, [command(*own) for own in target.items()], help=COMMANDS[name].help)
         return command(name, target)
@@ -234,4 +231,4 @@ def _report_error(error: StreamDedupError) -> None:
     if logs.machine_readable():
         log.critical("%s", error, extra={"kind": type(error).__name__})
         return
-    Console(stderr=True).print(f"error: {error}", soft_wrap=True)
+    click.echo(f"error: {error}", err=True)

@@ -46,7 +46,7 @@ def run_command(config: ConfigOption = None) -> None:
     stop = common.stop_on_signals()
     for consequence in consequences():
         log.info("%s", consequence)
-    with Watch(settings, version_text()) as watch:
+    with Watch(settings, version_text(), show=common.tool("tools.page.show:show")) as watch:
         topics = settings.topics
         log.info("group %s, %s -> %s, scope %s", settings.kafka.group_id, topics.input, topics.output,
                  settings.worker.scope)  # fmt: skip

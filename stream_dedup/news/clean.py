@@ -92,19 +92,8 @@ _NAME = re.compile(r"[^=\s][ \t\n\f\r]++[a-zA-Z0-9_:-]++\Z")
 # Not text: code, embedded objects, controls, and noscript, which repeats what browsers with scripts show; and readings
 # above Japanese characters (ruby).
 _UNSEEN = [
-    "script",
-    "style",
-    "template",
-    "noscript",
-    "iframe",
-    "object",
-    "svg",
-    "button",
-    "select",
-    "textarea",
-    "rt",
-    "rp",
-]
+    "script", "style", "template", "noscript", "iframe", "object", "svg", "button", "select", "textarea", "rt", "rp",
+]  # fmt: skip
 # Those of them that hide prose if they are not closed. Unclosed script and style hide code, so they stay out.
 _HIDING = re.compile(r"<(/?)(template|noscript|iframe|object|svg|button|select|textarea)(?=[\s/>])", re.IGNORECASE)
 _HIDDEN = (

@@ -22,7 +22,7 @@ from stream_dedup.news.fields import FieldReader, Values, names_in
 from stream_dedup.news.formats import Headers, Unwrapper, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives, meant_by
-from stream_dedup.news.proposals import fits
+from stream_dedup.news.plain_values import fits
 from stream_dedup.settings import ItemSettings, RegistrySettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.envelopes import content_of
+from stream_dedup.news.formats import content_of
 from stream_dedup.news.item_lists import flat, items_in, loads
 from stream_dedup.news.names import (
     AUTO,

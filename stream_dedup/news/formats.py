@@ -6,7 +6,7 @@ A record holds one item and is republished byte for byte, so a value with severa
 
 To add a format:
 
-- records that begin with other bytes: a row of FORMATS. Files that begin so may need a reader, too (inputs/lines.py).
+- records that begin with other bytes: a row of FORMATS. Files that begin so may need a reader (tools/inputs/lines.py).
 - JSON records with other names: a row of PRESETS (names.py), its name in `preset` (settings/judging.py), and its row of
   docs/feeds.md; tests/news/test_presets.py says which of them is missing. Detection, `check`, messages and metrics
   follow from the row.
@@ -24,8 +24,10 @@ from msgspec.json import encode
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.extras import require
-from stream_dedup.news.envelopes import content_of
-from stream_dedup.news.item_lists import items_in
+from stream_dedup.news.clean import from_base64
+from stream_dedup.news.item_lists import is_item, items_in
+from stream_dedup.news.names import STRINGS, meant_by
+from stream_dedup.news.plain_values import opened
 from stream_dedup.registry.frames import Frames, frames_of
 from stream_dedup.settings import RegistrySettings
 from stream_dedup.surrogates import tolerant
@@ -37,7 +39,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 BZIP2 = b"BZh"
 XZ = b"\xfd7zXZ\x00"
 ZIP = b"PK\x03\x04"
-"""The first bytes of compressed data. Files are recognised by the same bytes (inputs/packing.py)."""
+"""The first bytes of compressed data. Files are recognised by the same bytes (tools/inputs/packing.py)."""
 COMPRESSED: Mapping[bytes, str] = {
     GZIP: "gzip-compressed",
     ZSTD: "zstd-compressed",
@@ -168,6 +170,49 @@ def _data_of(event: _CloudEvent) -> bytes:
     if data == b"null":
         raise BadItem("empty", "this CloudEvent has no data")
     return _STRING(data).encode("utf-8", "replace") if data.startswith(b'"') else data
+
+
+# -- the envelopes of queues and of changes of a database -------------------------------------------------
+
+# SNS, SQS, Pub/Sub, Kinesis, EventBridge, what kcat and Kafka's REST proxy print, and Debezium: their content is one
+# item, as an object, JSON or Base64. Nothing but it describes the article: ids and times are those of the message.
+# Members that hold the content as an object, or in one of its members.
+_HOLDERS = ("message", "kinesis", "Sns", "detail")
+
+
+class Content(NamedTuple):
+    """The item of an envelope. `is_deleted`: the envelope says that the item was deleted."""
+
+    item: dict[str, Any]
+    is_deleted: bool = False
+
+
+def content_of(record: dict[str, Any]) -> Content | None:
+    """Return the content of an envelope; None if the record is none. O(bytes).
+
+    >>> content_of({"MessageId": "7", "Message": '{"title": "Elm bridge opens"}'})
+    Content(item={'title': 'Elm bridge opens'}, is_deleted=False)
+    >>> content_of({"before": {"id": 7}, "after": None, "op": "d", "source": {"db": "cms"}})
+    Content(item={'id': 7}, is_deleted=True)
+    """
+    inner = record.get("payload")
+    change = inner if isinstance(inner, dict) and "schema" in record else record
+    if "op" in change and "after" in change:  # Debezium, with and without its schema; MongoDB's rows are strings
+        for name in ("after", "before"):
+            row = change.get(name)
+            row = opened(row) if isinstance(row, str) else row
+            if isinstance(row, dict):
+                return Content(row, is_deleted=name == "before")
+    if meant_by(record, "title"):
+        return None
+    for text in [value for name, value in record.items() if name in STRINGS and isinstance(value, str)]:
+        held = opened(from_base64(text))
+        if isinstance(held, dict) and (content := content_of(held) or (Content(held) if is_item(held) else None)):
+            return content
+    for name in _HOLDERS:
+        if isinstance(held := record.get(name), dict):
+            return content_of(held) or (Content(held) if is_item(held) else None)
+    return None
 
 
 def only(items: Iterable[bytes], format_name: str) -> bytes:

@@ -129,7 +129,7 @@ NODES = frozenset(
 """Names of a text in nodes; a plain string there is none (rich_text.py)."""
 _QUEUES = ("after", "MessageId", "messageId", "subscription", "ackId", "kinesis", "Data", "Sns", "detail-type")
 SPECIAL = frozenset(("specversion", *_QUEUES, *LISTS, *WRAPPERS))
-"""Members that may show an envelope or a wrapper. All CloudEvents have the first one; for the next see envelopes.py."""
+"""Members that may show an envelope or a wrapper. All CloudEvents have the first one; for the next see formats.py."""
 
 
 def alternatives(path: str) -> list[str]:

@@ -40,13 +40,9 @@ LANGUAGE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?\Z")
 _NO_VALUE = frozenset(("type", "id", "role", "lang", "language", "status"))
 # The members of a date that stands in parts, or the places in a list of them.
 _PARTS = (
-    ("year",),
-    ("monthValue", "month"),
-    ("dayOfMonth", "day"),
-    ("hour", "hours"),
-    ("minute", "minutes"),
+    ("year",), ("monthValue", "month"), ("dayOfMonth", "day"), ("hour", "hours"), ("minute", "minutes"),
     ("second", "seconds"),
-)
+)  # fmt: skip
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _LITERAL = re.compile(r"[\[{]\s*['\"{]")
 # Objects and lists in a string, and characters of a Python literal: some MB each.
@@ -234,3 +230,34 @@ def _without_note(text: str) -> str:
         return text
     end = end[: note.start()].rstrip()
     return end.removesuffix("…").removesuffix("..." if not end.endswith("…") else "").rstrip()
+
+
+_SHORTEST, _LONGEST_NAME = 4, 300  # mean characters of a headline, and of a name
+_1980 = 315_532_800_000  # counts and small numbers are dates of the seventies
+_PLACEHOLDER = re.compile(r"\{\{|\{%|\$\{|%\(|(?:undefined|null|none|nan|true|false|n/?a)\Z", re.IGNORECASE)
+
+
+def fits(field: str, values: Sequence[Any]) -> bool:
+    """Return whether values of the first records may be those of a field.
+
+    >>> fits("title", ["Elm bridge opens", "Goats stop a train"]), fits("title", ["2026-01-05", "2026-01-06"])
+    (True, False)
+    """
+    plain = [value for value in values if is_filled(value) and not isinstance(value, (dict, list, bool))]
+    words = [str(value).strip() for value in plain]
+    if not plain or 2 * len(plain) < len(values) or any(map(_PLACEHOLDER.match, words)):
+        return False
+    mean = sum(map(len, words)) / len(words)
+    if field == "published":
+        return sum(milliseconds_of(value) > _1980 for value in plain) * 2 > len(plain)
+    if field == "id":
+        return len({*words}) == len(words) and mean < _LONGEST_NAME
+    if field == "url":
+        return all(word.startswith(("http", "/", "www.")) for word in words)
+    if not all(isinstance(value, str) for value in plain) or any(milliseconds_of(value) >= 0 for value in plain):
+        return False
+    if field == "source":
+        return mean < _LONGEST_NAME
+    is_prose = all(" " in word or not word.isascii() for word in words) and not any("://" in word[:9] for word in words)
+    is_apart = len({*words}) > 1 or len(words) == 1
+    return is_prose and is_apart and mean >= _SHORTEST and (field == "text" or mean < _LONGEST_NAME)

@@ -11,7 +11,7 @@ dropped and counted; once the log is read again, a line in their place says how 
 Control characters are escaped, so that foreign text cannot steer a terminal. Headlines, ids and names of files, topics
 and settings are foreign text: they could rename the window, rewrite earlier lines, or show a text in a false order.
 Only `escape_controls` defines these characters. All that a command prints passes it: standard output and standard error
-through a `CleanStream`, text with styles (whose codes must pass) in cli/terminal.py, log lines here. Outputs of data
+through a `CleanStream`, text with styles (whose codes must pass) in tools/terminal.py, log lines here. Outputs of data
 (`--output -`) are written by file descriptor, and stay as they are.
 """
 

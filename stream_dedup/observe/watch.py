@@ -1,37 +1,27 @@
-"""All observers of a worker behind one object: metrics, health, status page, HTTP server, notices in the log, and
-the watch on memory.
+"""All observers of a worker behind one object: metrics, health, HTTP server, notices in the log, watch on memory.
 
-    with Watch(settings, version) as watch:
+    with Watch(settings, version, show=show) as watch:
         Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
 
 The server listens before the worker starts: health is "starting" while the worker connects to the cluster.
 
-Three observers write notices. `Incoming` logs a summary of the input, and each warning about it when it is new: a feed
-without titles, or with dates in seconds instead of milliseconds, is judged without an error. `DeadLetterLog` logs the
-first record of each reason; a line for each record would hide everything else where a producer sends only bad ones.
-`MemoryWatch` logs that the process nears its memory limit, at which the kernel kills it without a word.
+`DeadLetterLog` logs the first record of each reason; a line for each record would hide everything else where a producer
+sends only bad ones. `MemoryWatch` logs that the process nears its memory limit, at which the kernel kills it without a
+word. The status page and the survey of the input are a tool, which `show` brings.
 """
 
 import logging
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.extras import EXTRAS
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.summary import Summary, summary_line
-from stream_dedup.news.survey import FIRST, Survey
-from stream_dedup.observe.board import Board, Recent
 from stream_dedup.observe.health import Health, stall_seconds
-from stream_dedup.observe.http import TEXT, Answer, ObserveServer, Pages
+from stream_dedup.observe.http import ObserveServer, Pages
 from stream_dedup.observe.metrics import Metrics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
@@ -39,92 +29,6 @@ from stream_dedup.worker.outgoing import trace_fields
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
-
-# Until the first summary of a slow feed, because a person who has just started the worker waits no longer; and between
-# checks for new warnings. A summary takes .3 ms.
-_SUMMARY_SECONDS = 60.0
-_SURVEY_SECONDS = 3600.0
-# From this many items on, the page shows a new survey instead of the previous one.
-_ENOUGH_ITEMS = 100
-# A task logs these with the record's position (worker/judge.py); the page shows both.
-_LOGGED_BY_TASKS = frozenset({"dates-1970", "future-dates"})
-
-
-class Incoming(Observer):
-    """Surveys the input, for the log and the page. Any thread may call `latest`; `clock` is in seconds since 1970.
-
-    A new survey begins each hour, so that a producer's change shows even after millions of items. It counts all items
-    and decodes one in a hundred again, which takes 1 µs for an item of 4 KB; a verdict takes some 80 µs.
-    """
-
-    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._clock, self._lock = settings, clock, threading.Lock()
-        self._surveys: deque[tuple[float, Survey]] = deque(maxlen=2)  # when each began; the newest is the last
-        self._is_summarized = False  # in the log
-        self._due = 0.0  # when the log next says it
-        self._logged: set[str] = set()  # kinds of warnings that were logged
-
-    def latest(self) -> tuple[float, Summary] | None:
-        """Return when this hour's survey began, and its summary; those of the last one while this has few items.
-
-        None: there was no input.
-        """
-        with self._lock:
-            if not self._surveys:
-                return None
-            began, survey = self._surveys[-1 if self._surveys[-1][1].items >= _ENOUGH_ITEMS else 0]
-            return began, survey.summary()
-
-    def batch(self, report: BatchReport) -> None:
-        if not report.records or not report.items:
-            return
-        now = self._clock()
-        with self._lock:
-            survey = self._current(now)
-            for item, record in zip(report.items, report.records, strict=True):
-                survey.add(item, record.value, record.partition, record.offset, record.headers)
-        self._report(survey, now)
-
-    def loop_completed(self, tasks: Sequence[str]) -> None:
-        if self._surveys and not self._is_summarized:
-            self._report(self._surveys[-1][1], self._clock())
-
-    def _current(self, now: float) -> Survey:
-        settings = self._settings
-        if self._surveys:
-            began, survey = self._surveys[-1]
-            is_over = now - began > _SURVEY_SECONDS and survey.items >= _ENOUGH_ITEMS
-            if is_over:  # a warning that is gone is logged again when it comes back
-                self._logged &= {warning.kind for warning in survey.summary().warnings}
-        else:
-            is_over, self._due = True, now + _SUMMARY_SECONDS
-        if is_over:
-            survey = Survey(
-                Decoder(settings.item, settings.registry).read,
-                settings,
-                is_record=True,
-                place=lambda partition, offset: f"{settings.topics.input}/{partition}/{offset}",
-            )
-            self._surveys.append((now, survey))
-        survey.latest = settings.window.latest(int(now * 1000))
-        return survey
-
-    def _report(self, survey: Survey, now: float) -> None:
-        if now < self._due and (self._is_summarized or survey.items < FIRST):
-            return
-        self._due = now + _SUMMARY_SECONDS
-        with self._lock:
-            summary = survey.summary()
-        if not self._is_summarized:
-            self._is_summarized = True
-            log.info("input: %s", summary_line(summary))
-        elif summary.items < _ENOUGH_ITEMS:
-            return  # a new survey
-        for warning in summary.warnings:
-            if warning.kind not in self._logged | _LOGGED_BY_TASKS:
-                self._logged.add(warning.kind)
-                log.warning("input: %s", warning.text, extra={"kind": warning.kind})
-
 
 _DETAIL_CHARS = 300
 
@@ -254,50 +158,44 @@ class ObserverGroup(Observer):
     error = _to_all(Observer.error)
 
 
-def _no_page(path: str, _query: str) -> Answer | None:
-    text = b"the status page needs the extra `page`, which is not installed; the log has the command for it\n"
-    return Answer(TEXT, text, status=HTTPStatus.NOT_IMPLEMENTED) if path == "/" else None
+class Shown(NamedTuple):
+    """What shows a worker to people: observers, and what answers requests that no other path has."""
+
+    observers: Sequence[Observer] = ()
+    pages: Pages = lambda path, query: None
 
 
 class Watch(ObserverGroup):
-    """Metrics, health, the status page and other observers.
+    """Metrics, health and other observers. `show` makes the status page and the like of them (tools/page/show.py).
 
     `url` is the base URL of the status page, /metrics and health, `health_url` that of the listener for health alone.
     Both are None if [observe] host is empty.
     """
 
-    def __init__(self, settings: Settings, version: str, *observers: Observer) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        version: str,
+        *observers: Observer,
+        show: Callable[["Watch"], Shown] = lambda watch: Shown(),
+    ) -> None:
+        self.settings, self.version = settings, version
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Without this the client exports a creation time for each counter: twice the series, without use.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
         self.health = Health(stall_seconds(settings))
-        self.incoming = Incoming(settings)
         self.metrics = Metrics(self.registry, settings, version, self.health.state)
         self.deduplicator = self.metrics.deduplicator
+        shown = show(self)
         self._server: ObserveServer | None = None
         self.url: str | None = None
         self.health_url: str | None = None
-        observers = (MemoryWatch(settings), DeadLetterLog(), *observers)
-        if not settings.observe.host:
-            super().__init__(self.metrics, self.health, self.incoming, *observers)
-            return
-        board, self.recent = Board(), Recent(settings.observe.recent_items)
-        pages = self._pages(settings, version, board)
-        self._server = ObserveServer(settings.observe, self.registry, self.health.state, pages)
-        self.url, self.health_url = self._server.url, self._server.health_url
-        super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *observers)
-
-    def _pages(self, settings: Settings, version: str, board: Board) -> Pages:
-        """Return what answers requests for the page: the page, or without the extra `page` what it lacks."""
-        try:
-            from stream_dedup.observe.page import Page
-        except ModuleNotFoundError as error:
-            if error.name not in EXTRAS:
-                raise
-            return _no_page
-        page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
-        return page.respond
+        if settings.observe.host:
+            self._server = ObserveServer(settings.observe, self.registry, self.health.state, shown.pages)
+            self.url, self.health_url = self._server.url, self._server.health_url
+        own = MemoryWatch(settings), DeadLetterLog()
+        super().__init__(self.metrics, self.health, *shown.observers, *own, *observers)
 
     def __enter__(self) -> "Watch":
         return self

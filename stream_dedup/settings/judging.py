@@ -153,20 +153,6 @@ def _parse_novelty(value: Any) -> Any:
     return value
 
 
-def name_of(novelty: float) -> str:
-    """Return the name of a value of `decision.novelty`; "" without one."""
-    return next((name for name, number in NOVELTY_NAMES.items() if number == novelty), "")
-
-
-def with_name(novelty: float) -> str:
-    """Return a value of `decision.novelty`, with its name if it has one.
-
-    >>> with_name(0.4), with_name(0.45)
-    ('0.4 balanced', '0.45')
-    """
-    return f"{novelty:g} {name_of(novelty)}".rstrip()
-
-
 class DecisionSettings(Table):
     """The rule: what is held back."""
 

@@ -69,18 +69,6 @@ def work_bytes(batch: int, record: int) -> int:
     return BUSY_BYTES + BATCHES * batch + COPIES * record
 
 
-def needed(originals: float) -> int:
-    """Return the memory of a process whose originals take `originals` bytes.
-
-    >>> sized(needed(898 * 2**20))
-    '1,699 MiB'
-    """
-    memory = 0
-    while memory < (least := int(work_bytes(batch_bytes(memory), record_bytes(memory)) + originals)):
-        memory = least
-    return memory
-
-
 def sized(count: float) -> str:
     """Format a number of bytes.
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.news.item import Item
-from stream_dedup.observe.rendering import environment
-from stream_dedup.observe.retained import JudgedItem, judged_item
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.shown import MOST_MEMBERS, SHOWN, ShownCluster
+from stream_dedup.tools.page.rendering import environment
+from stream_dedup.tools.page.retained import JudgedItem, judged_item
 from stream_dedup.tools.report import TEXT_CHARS, stand_alone
 
 

@@ -23,9 +23,9 @@ from stream_dedup.dedup.source_rules import IGNORE, REASONS
 from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.rendering import environment
-from stream_dedup.observe.retained import TITLE_CHARS, ItemPair, Retained
 from stream_dedup.settings import Settings
+from stream_dedup.tools.page.rendering import environment
+from stream_dedup.tools.page.retained import TITLE_CHARS, ItemPair, Retained
 
 TEXT_CHARS = 4000
 """Characters shown of a text: most articles are whole, and a page has a few megabytes at most."""

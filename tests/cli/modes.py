@@ -176,7 +176,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.tools.demo.run.run_demo", run_demo)
     broker, page = SimpleNamespace(bootstrap="127.0.0.1:2"), SimpleNamespace(url="")
     patch.setattr("stream_dedup.tools.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
-    patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
+    patch.setattr("stream_dedup.observe.watch.Watch", lambda *_, **__: nullcontext(page))
     patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.

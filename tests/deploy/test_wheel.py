@@ -56,7 +56,7 @@ def test_wheel_and_archive_are_the_same_bytes_wherever_they_are_built(tmp_path: 
     assert not first[0].name.endswith("-any.whl")
     names = zipfile.ZipFile(first[0]).namelist()
     assert {"stream_dedup/py.typed", "stream_dedup/core/_core.so"} <= set(names)
-    assert "stream_dedup/observe/templates/status.html" in names
+    assert "stream_dedup/tools/page/templates/status.html" in names
     assert not any(name.endswith((".c", ".h")) for name in names)
     assert all(name.startswith(("stream_dedup/", "stream_dedup-")) for name in names)
     with tarfile.open(first[1]) as archive:

@@ -21,11 +21,11 @@ from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import why_unreadable
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.summary import rows_of
-from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, Settings, load_settings
 from stream_dedup.tools.cli.compare import side_by_side
 from stream_dedup.tools.report import Report
+from stream_dedup.tools.survey.summary import rows_of
+from stream_dedup.tools.survey.survey import Survey
 
 FIELDS = ("id", "title", "text", "source", "url", "published", "content")
 Way = Callable[[str], object]

@@ -18,13 +18,13 @@ from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.http import Routes
-from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
 from stream_dedup.tools.cli.shared import begin_ms, parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
 from stream_dedup.tools.evaluate.rates import agreement
 from stream_dedup.tools.evaluate.sampling import Sample, Strata, _decision, _row
+from stream_dedup.tools.page.page import _requested_id
 from stream_dedup.tools.reference import effective
 from stream_dedup.worker.outgoing import EVIDENCE
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file

@@ -15,19 +15,19 @@ import msgspec
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, RegistryAway, UsageError
-from stream_dedup.inputs.lines import LineReader
-from stream_dedup.inputs.packing import Input, Packing
-from stream_dedup.inputs.tables import csv_rows
 from stream_dedup.news import dates
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.names import PRESETS
-from stream_dedup.news.survey import Survey
 from stream_dedup.registry.frames import frames_of
 from stream_dedup.registry.readers import AvroReader, ProtobufReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
 from stream_dedup.tools.batch.output_files import packer
+from stream_dedup.tools.inputs.lines import LineReader
+from stream_dedup.tools.inputs.packing import Input, Packing
+from stream_dedup.tools.inputs.tables import csv_rows
+from stream_dedup.tools.survey.survey import Survey
 from tests.fuzz.feeds import feed_targets
 from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets

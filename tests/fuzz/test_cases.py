@@ -24,7 +24,6 @@ from stream_dedup.changelog.headers import RestoreResult, SequenceRange
 from stream_dedup.changelog.journal import read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, UsageError
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
@@ -36,6 +35,7 @@ from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
 from stream_dedup.tools.cli.shared import parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
+from stream_dedup.tools.inputs.lines import read_lines
 from stream_dedup.tools.topics.headers import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block

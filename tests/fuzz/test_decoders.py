@@ -19,11 +19,11 @@ PRIMITIVES = {
 }  # fmt: skip
 
 TARGETS_OF = {
-    "inputs/avro_files.py": ["avro"],
+    "tools/inputs/avro_files.py": ["avro"],
     "tools/batch/filter_state.py": ["state of filter"],
-    "inputs/packing.py": ["gzip", "zstd"],
-    "inputs/json_files.py": ["documents"],
-    "inputs/tables.py": ["csv", "lines", "parquet"],
+    "tools/inputs/packing.py": ["gzip", "zstd"],
+    "tools/inputs/json_files.py": ["documents"],
+    "tools/inputs/tables.py": ["csv", "lines", "parquet"],
     "changelog/block.py": ["block", "block, signed", "block, restored"],
     "changelog/journal.py": ["journal", "entries", "saved state"],
     "changelog/headers.py": ["headers"],
@@ -45,9 +45,9 @@ TARGETS_OF = {
     "news/repair.py": ["decode xml"],
     "news/plain_values.py": ["decode auto"],
     "news/rich_text.py": ["decode auto"],
-    "news/survey.py": ["survey"],
+    "tools/survey/survey.py": ["survey"],
     "news/xml.py": ["decode xml"],
-    "observe/page.py": ["request"],
+    "tools/page/page.py": ["request"],
     "observe/probe.py": ["health check"],
     "observe/http.py": ["request"],
     "registry/readers.py": ["framed", "avro"],

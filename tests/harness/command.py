@@ -95,13 +95,13 @@ class Saboteur(Observer):
 
 
 class SabotagedWatch(watch.Watch):
-    def __init__(self, settings: Settings, version: str) -> None:
+    def __init__(self, settings: Settings, version: str, **options: Any) -> None:
         order = FAULTS / "little-memory"
         if order.exists():
             # Without the validation, which refuses less memory than the batches take.
             worker = BaseModel.model_copy(settings.worker, update={"memory": int(order.read_text())})
             settings = BaseModel.model_copy(settings, update={"worker": worker})
-        super().__init__(settings, version, Saboteur())
+        super().__init__(settings, version, Saboteur(), **options)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import pytest
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
+from stream_dedup.tools.survey.survey import Survey
 
 DECODE = Decoder(ItemSettings())
 ATTRIBUTES = {"specversion": "1.0", "type": "news", "id": "e1", "source": "https://wire.example/a"}

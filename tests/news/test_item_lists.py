@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from stream_dedup.errors import BadItem
-from stream_dedup.inputs.lines import LineReader, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.item_lists import loads
 from stream_dedup.settings import ItemSettings
+from stream_dedup.tools.inputs.lines import LineReader, item_of
 
 LEAD = "The bridge over the Elm opened to traffic on Monday, two years late, the mayor said."
 ONE, TWO = ({"id": name, "title": f"Elm {name}", "text": f"{LEAD} {name}."} for name in ("a", "b"))

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.inputs.lines import LineReader, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.query import Query
 from stream_dedup.settings import ItemSettings
+from stream_dedup.tools.inputs.lines import LineReader, item_of
 
 PARTS = ("The bridge over the Elm opened on Monday.", "It came two years late.", "Ferries stay ashore.")
 TEXT = "\n\n".join(PARTS)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _rendered_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test sees at once what it has just changed."""
-    monkeypatch.setattr("stream_dedup.observe.page.KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("stream_dedup.tools.page.page.KEPT_SECONDS", 0.0)
 
 
 @pytest.fixture

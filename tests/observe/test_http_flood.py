@@ -19,6 +19,7 @@ from stream_dedup.observe import listener
 from stream_dedup.observe.listener import ANY, Listener, most_connections
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.page.show import show
 from tests.certificates import Authority
 from tests.observe.asked import Served, ask
 from tests.observe.slow import slow_clients
@@ -28,8 +29,9 @@ DESCRIPTORS = 256
 _SERVER = """
 import sys, time
 from stream_dedup.observe.watch import Watch
+from stream_dedup.tools.page.show import show
 from stream_dedup.settings import load_settings
-with Watch(load_settings(observe={"port": 0, **eval(sys.argv[1])}), "1.2.3") as watch:
+with Watch(load_settings(observe={"port": 0, **eval(sys.argv[1])}), "1.2.3", show=show) as watch:
     watch.loop_completed(["global"])
     print(watch.url, watch.health_url, flush=True)
     sys.stdin.read()
@@ -127,7 +129,7 @@ def test_without_threads_the_worker_goes_on_without_the_page(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with Watch(load_settings(observe={"port": 0}), "1.2.3") as watch:
+    with Watch(load_settings(observe={"port": 0}), "1.2.3", show=show) as watch:
         watch.loop_completed([])
     assert "observe-http cannot start (can't start new thread): the worker goes on without it" in caplog.text
 

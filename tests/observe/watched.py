@@ -13,6 +13,8 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.page.board import Recent
+from stream_dedup.tools.page.show import show
 from stream_dedup.worker.observer import BatchReport, CommitStep
 
 START = 1_700_000_000.0
@@ -76,7 +78,8 @@ class Watched:
 
     def __init__(self, **tables: Any) -> None:
         self.settings = load_settings(observe={"port": 0, **tables.pop("observe", {})}, **tables)
-        self.watch = Watch(self.settings, "1.2.3")
+        self.watch = Watch(self.settings, "1.2.3", show=show)
+        self.recent = next(one for one in self.watch._observers if isinstance(one, Recent))
         self._dedup: Deduplicator = self.watch.deduplicator(self.settings)
         self.watch.task_opened("global", [0, 1], 0, 0.4)
         self.watch.positions_advanced("global", {0: 0, 1: 0})

@@ -11,10 +11,10 @@ import pytest
 from stream_dedup.errors import BadItem, RegistryAway
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.summary import rows_of
-from stream_dedup.news.survey import Survey
 from stream_dedup.registry.readers import AvroReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, Settings
+from stream_dedup.tools.survey.summary import rows_of
+from stream_dedup.tools.survey.survey import Survey
 from tests.registry.server import AVRO, FORMS, MOMENT, RegistryServer, as_json, avro, frame, protobuf_file
 
 ITEM = {"id": "7", "title": "Elm bridge opens", "text": "It opened on Monday.", "url": "https://a.example/7"}

@@ -14,10 +14,10 @@ from kafka import KafkaProducer
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.inputs.lines import LineReader
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.filter import judge_batches
 from stream_dedup.tools.demo.embedded import EmbeddedKafka
+from stream_dedup.tools.inputs.lines import LineReader
 from stream_dedup.tools.topics.live_reader import LiveReader
 from stream_dedup.tools.topics.migration import Migration
 from stream_dedup.tools.topics.trial import Trial

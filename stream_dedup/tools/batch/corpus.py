@@ -25,13 +25,13 @@ from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter, 
 from stream_dedup.fingerprint.kernel import Texts
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
-from stream_dedup.inputs.lines import Line, LineReader, item_of
 from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.articles import HEADLINES, PARTS, Arrays, Rows, cut_texts, joined_texts
+from stream_dedup.tools.inputs.lines import Line, LineReader, item_of
+from stream_dedup.tools.survey.summary import Summary
+from stream_dedup.tools.survey.survey import Survey
 
 In = TypeVar("In")
 Out = TypeVar("Out")

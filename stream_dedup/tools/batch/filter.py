@@ -52,16 +52,16 @@ from stream_dedup.dedup.batch import Batch, batches
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.lines import LINE_FORMATS, Line, LineReader, Position, item_of, size_of
-from stream_dedup.inputs.packing import CsvRow, files_of
 from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import FIRST, SharedIds, Survey
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.filter_state import START_OVER, Begin, Commit, FilterState, ResumePoint
 from stream_dedup.tools.batch.output_files import LineWriter, Output, check_free, checked_outputs, file_errors
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.lines import LINE_FORMATS, Line, LineReader, Position, item_of, size_of
+from stream_dedup.tools.inputs.packing import CsvRow, files_of
+from stream_dedup.tools.survey.summary import Summary
+from stream_dedup.tools.survey.survey import FIRST, SharedIds, Survey
 
 AnyItem = Item | Tombstone | BadItem
 Place = Callable[[int, int], str]
@@ -314,7 +314,7 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
 class LineJudge:
     """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
 
-    `place` makes the text that names a line of an input in the survey. Ids that name no article (news/survey.py) do not
+    `place` makes the text that names a line of an input in the survey. Ids that name no article (`SharedIds`) do not
     count: such an item is judged as one without an id, whose place stands in. What they are is seen in the first lines
     of an input, of a pipe in those of its first batch.
     """

@@ -26,9 +26,9 @@ from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.files import open_locked, sync_directory
-from stream_dedup.inputs.packing import STDIN, as_text
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.journal import Journal
+from stream_dedup.tools.inputs.packing import STDIN, as_text
 
 START_OVER = "start over with another state directory (which remembers nothing)"
 """The last resort in messages about a state that does not fit the run."""

@@ -28,10 +28,10 @@ import zstandard
 
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.files import new_file, open_locked, sync_directory
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.lines import UNWRITABLE, Line, format_of
-from stream_dedup.inputs.packing import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, check_inputs, packing_of
-from stream_dedup.inputs.tables import pyarrow
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.lines import UNWRITABLE, Line, format_of
+from stream_dedup.tools.inputs.packing import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, check_inputs, packing_of
+from stream_dedup.tools.inputs.tables import pyarrow
 
 _DELIMITERS = {FileFormat.CSV: ",", FileFormat.TSV: "\t"}
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]

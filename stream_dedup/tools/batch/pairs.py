@@ -38,11 +38,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.rule import rule_of
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.lines import LINE_FORMATS, LineReader
-from stream_dedup.inputs.packing import files_of
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.articles import FOUND, Arrays
 from stream_dedup.tools.batch.clusters import (
@@ -73,6 +69,10 @@ from stream_dedup.tools.batch.pair_search import (
     sorted_ranges,
 )
 from stream_dedup.tools.batch.shown import PairsReport, check_files, shown_clusters
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.lines import LINE_FORMATS, LineReader
+from stream_dedup.tools.inputs.packing import files_of
+from stream_dedup.tools.survey.summary import Summary
 
 # A whole corpus has larger families of copies than a window, and no reader waits for a single item.
 BUCKET_LIMIT = 1024

@@ -11,13 +11,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from stream_dedup.errors import UsageError
-from stream_dedup.inputs.lines import LineReader, item_of
-from stream_dedup.inputs.packing import STDIN
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.tools.batch.articles import Rows
 from stream_dedup.tools.batch.clusters import Clusters
 from stream_dedup.tools.batch.corpus import Corpus
+from stream_dedup.tools.inputs.lines import LineReader, item_of
+from stream_dedup.tools.inputs.packing import STDIN
 
 SHOWN = 30
 """Clusters of each reason."""

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import argument, number, option
-from stream_dedup.cli.terminal import Console, ProgressLine, one_line, print_table
-from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.phrases import moment
+from stream_dedup.tools.cli import shared
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.terminal import Console, ProgressLine, cut, one_line, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
-    from stream_dedup.news.summary import Summary
     from stream_dedup.settings import Settings
+    from stream_dedup.tools.survey.summary import Summary
 
-# The number of records that a survey reads in full before it samples (news/survey.py).
+# The number of records that a survey reads in full before it samples (tools/survey/survey.py).
 _ITEMS = 1000
 _FIRST_ITEMS, _WIDTH = 3, 20  # items that --query shows, and characters of a field
 
@@ -31,26 +32,26 @@ def check_command(
         argument("INPUT", "Files of any format that `filter` reads, packed or not, or directories of them; or -."),
     ] = (),
     topic: Annotated[str | None, option("Read this Kafka topic instead, writing nothing and joining no group.")] = None,
-    bootstrap: common.BootstrapOption = None,
+    bootstrap: shared.BootstrapOption = None,
     items: Annotated[
         int | None, number(f"With --topic: this many records from the end of each partition. Default: {_ITEMS}.", min=1)
     ] = None,
-    file_format: common.FormatOption = None,
+    file_format: shared.FormatOption = None,
     query: Annotated[
         str | None, option("Try this query in place of [item] query, and show the items that it gives.", "JMESPATH")
     ] = None,
     config: common.ConfigOption = None,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Show what is understood of a feed, before it is judged.
 
     Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if the feed is
     empty, or if none of its items can be judged.
     """
-    from stream_dedup.news.summary import conclusion
+    from stream_dedup.tools.survey.summary import conclusion
 
     is_topic = topic is not None
-    common.refuse(
+    shared.refuse(
         (bool(inputs) == is_topic, "name one or more files (or - for standard input), or a topic with --topic NAME"),
         (bootstrap is not None and not is_topic, "--bootstrap goes with --topic NAME: leave it out"),
         (items is not None and not is_topic, "--items goes with --topic NAME, and files are read whole: leave it out"),
@@ -63,10 +64,10 @@ def check_command(
     else:
         summary = _of_topic(settings, topic, _ITEMS if items is None else items, first)
     if as_json:
-        common.print_json(summary.as_json())
+        shared.print_json(summary.as_json())
     else:
         console = Console()
-        common.print_summary(console, summary)
+        _print_summary(console, summary)
         if query is not None:
             names = ("id", "title", "text", "source", "date")
             rows = [[one_line(value)[:_WIDTH] for value in _shown(item)] for item in first]
@@ -76,14 +77,35 @@ def check_command(
         sys.exit(1)
 
 
+# Width of the table of fields without its samples.
+_COLUMNS_BESIDE_SAMPLE = 40
+
+
+def _print_summary(console: Console, summary: Summary) -> None:
+    """Print a whole survey in 80 columns: its fields as a table, the other figures, reasons of bad items, warnings."""
+    from stream_dedup.news.names import FIELDS
+    from stream_dedup.tools.survey.summary import rows_of, share
+
+    if summary.looked:
+        fields = []
+        for name in FIELDS:
+            stands_in = "the site of its url" if name == "source" and summary.largest else ""
+            sample = cut(summary.samples.get(name, stands_in), max(console.width - _COLUMNS_BESIDE_SAMPLE, 10))
+            fields.append((name, share(summary, name), summary.filled[name], sample))
+        print_table(console, ("field", "filled", "items", "first value"), fields)
+    shared.print_rows(console, [row for row in rows_of(summary) if row[0] != "filled"])
+    shared.print_reasons(console, summary)
+    shared.print_notes(console, summary)
+
+
 def _shown(item: Item) -> tuple[str, ...]:
     return item.id, item.title, item.text, item.source, moment(item.time) if item.time >= 0 else ""
 
 
 def _of_files(settings: Settings, given: Sequence[str], file_format: FileFormat | None, first: list[Item]) -> Summary:
-    from stream_dedup.inputs.lines import LineReader, item_of
-    from stream_dedup.inputs.packing import as_text, check_inputs, files_of
     from stream_dedup.news.decode import Decoder
+    from stream_dedup.tools.inputs.lines import LineReader, item_of
+    from stream_dedup.tools.inputs.packing import as_text, check_inputs, files_of
 
     inputs = files_of(given)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
@@ -126,7 +148,7 @@ def _summarize(
 ) -> Summary:
     """Survey records, each an item, its bytes and its place. `first` gets some; `notes`: how they were read."""
     from stream_dedup.news.item import Item
-    from stream_dedup.news.survey import Survey
+    from stream_dedup.tools.survey.survey import Survey
 
     latest = settings.window.latest(int(time.time() * 1000))
     survey = Survey(decode.read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item

@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    argument,
-    option,
-    print_json,
-)
-from stream_dedup.cli.terminal import Console, Line, ProgressLine, beside, one_line, print_table, warn
+from stream_dedup.cli.common import ConfigOption, argument, option
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import BootstrapOption, JsonOption, print_json
+from stream_dedup.tools.terminal import Console, Line, ProgressLine, beside, one_line, print_table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,9 +112,9 @@ def _on_kafka(settings: Settings, first: str, second: str, since: str | None) ->
 
 
 def _items(names: list[str], corpus: tuple[str, ...], decode: Decoder, query: str | None) -> list[Item]:
-    from stream_dedup.inputs.lines import LineReader, item_of
-    from stream_dedup.inputs.packing import check_inputs, files_of
     from stream_dedup.news.item import Item
+    from stream_dedup.tools.inputs.lines import LineReader, item_of
+    from stream_dedup.tools.inputs.packing import check_inputs, files_of
 
     inputs = files_of(corpus)
     check_inputs(inputs)

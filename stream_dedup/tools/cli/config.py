@@ -13,8 +13,9 @@ import os
 import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.terminal import Console, print_table
+from stream_dedup.cli.common import ConfigOption
+from stream_dedup.tools.cli.shared import JsonOption
+from stream_dedup.tools.terminal import Console, print_table
 
 
 def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:

@@ -12,10 +12,10 @@ import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, option
-from stream_dedup.cli.terminal import Console, ProgressLine, one_line, print_table, warn
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.terminal import Console, ProgressLine, one_line, print_table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,10 +60,10 @@ def filter_command(
         Path | None,
         option("Directory for what is remembered: the next run continues with it, a killed run where it stopped."),
     ] = None,
-    file_format: common.FormatOption = None,
+    file_format: shared.FormatOption = None,
     force: shared.ForceOption = False,
     config: common.ConfigOption = None,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Hold back near-duplicates in files and pipes.
 
@@ -97,8 +97,8 @@ def filter_command(
 
 
 def _print_json(console: Console, result: FilterResult | PairsResult) -> None:
-    common.print_json(result, err=console.stderr)
-    common.print_warnings(Console(stderr=True), result.summary)
+    shared.print_json(result, err=console.stderr)
+    shared.print_warnings(Console(stderr=True), result.summary)
 
 
 def _print_filtered(
@@ -197,10 +197,10 @@ def pairs_command(
             "With --engine spark: local[*] (this machine) or the URL of a cluster; spark-submit sets it, too.", "URL"
         ),
     ] = None,
-    file_format: common.FormatOption = None,
+    file_format: shared.FormatOption = None,
     force: shared.ForceOption = False,
     config: common.ConfigOption = None,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
@@ -254,7 +254,7 @@ def _check_engine(
     is_local = (master or "").startswith("local")
     threads_of_spark = f"--threads is for --engine local; Spark takes its number from --master local[{threads}]"
     cluster = "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit"
-    common.refuse(
+    shared.refuse(
         (master is not None and not on_spark, "--master is for --engine spark"),
         (threads is not None and on_spark, threads_of_spark),
         (report is not None and on_spark, "--report is for --engine local; Spark writes the rows of --clusters"),
@@ -272,8 +272,8 @@ def _cluster_report(settings: Settings, report: Path | None, inputs: Sequence[st
     """What makes the page of --report, if one is wanted."""
     if report is None:
         return None
-    from stream_dedup.inputs.packing import files_of
     from stream_dedup.tools.cluster_report import ClusterReport
+    from stream_dedup.tools.inputs.packing import files_of
 
     names = files_of(inputs)
     return ClusterReport(settings, report, shared.inputs_named(inputs), lambda number, line: f"{names[number]}:{line}")

@@ -18,8 +18,9 @@ import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, option
-from stream_dedup.cli.terminal import Console, Line
 from stream_dedup.phrases import counted, version_text
+from stream_dedup.tools.cli import shared
+from stream_dedup.tools.terminal import Console, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,7 +60,7 @@ def demo_command(
         number("Items a second; default: 200 for the synthetic feed, no limit for a file and with --once.", min=0.1),
     ] = None,
     once: Annotated[bool, option("Stop at the end of the feed; the default without a terminal.")] = False,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
     config: common.ConfigOption = None,
 ) -> None:
     """See it work: a feed, the worker, what it holds back and why.
@@ -71,6 +72,7 @@ def demo_command(
     from stream_dedup.tools.demo.jars import require_packages
     from stream_dedup.tools.demo.run import run_demo
     from stream_dedup.tools.demo.screen import Screen
+    from stream_dedup.tools.page.show import show
     from stream_dedup.worker.cluster_watch import BrokerWatch
 
     live = sys.stdout.isatty() and not as_json
@@ -104,7 +106,7 @@ def demo_command(
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input or once else _DEMO_RATE)
         screen = Screen(pace)
-        watch = stack.enter_context(Watch(settings, version_text(), screen))
+        watch = stack.enter_context(Watch(settings, version_text(), screen, show=show))
         stack.enter_context(BrokerWatch(settings, watch))
         end = "the end of the feed; in a terminal without --once, until Ctrl-C" if once else "Ctrl-C"
         console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics, until {end}", style="dim")
@@ -117,7 +119,7 @@ def demo_command(
             console.print_lines(screen.picture(heading, console.width))
     _report(result, console)
     if as_json:
-        common.print_json(result)
+        shared.print_json(result)
 
 
 @contextmanager
@@ -186,10 +188,10 @@ def _sample_records(endless: bool) -> Iterator[DemoRecord]:
 
 def _file_records(path: Path, settings: Settings) -> Iterator[DemoRecord]:
     """Read a file's items, with the timestamps that `filter` would give them; brokers reject the far future."""
-    from stream_dedup.inputs.lines import read_lines
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
     from stream_dedup.tools.demo.run import DemoRecord
+    from stream_dedup.tools.inputs.lines import read_lines
     from stream_dedup.tools.topics.send import key_of
 
     decode, watermark = Decoder(settings.item), 0

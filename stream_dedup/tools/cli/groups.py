@@ -5,11 +5,12 @@ from typing import Annotated
 import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, JsonOption, argument, option
-from stream_dedup.cli.terminal import ProgressLine
+from stream_dedup.cli.common import ConfigOption, argument, option
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, moment
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import JsonOption
+from stream_dedup.tools.terminal import ProgressLine
 
 
 def show_command(config: ConfigOption = None) -> None:
@@ -71,7 +72,7 @@ def tail_command(
     begin = shared.begin_ms(since)
     for line in tail(settings, topic or settings.topics.output, begin, stop, follows=not once):
         if as_json:
-            common.print_json(asdict(line))
+            shared.print_json(asdict(line))
         else:
             marks = "  ".join(part for part in (line.title or "(no headline)", line.id, line.detail) if part)
             click.echo(f"{moment(line.time)}  {line.verdict or '-':9}  {marks}")
@@ -100,7 +101,7 @@ def give_back_command(
     with ProgressLine() as status:
         given_back = give_back(settings, item_id, begin, reason, lambda read, total: status("looking", read, total))
     if as_json:
-        common.print_json(given_back)
+        shared.print_json(given_back)
         return
     original = (given_back.decision.get("original") or {}).get("id")
     click.echo(

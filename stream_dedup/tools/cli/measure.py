@@ -18,12 +18,12 @@ import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import argument, number, option
-from stream_dedup.cli.terminal import Console, Line, ProgressLine, one_line, print_table, warn, wrapped
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.extras import require
-from stream_dedup.inputs.file_format import FileFormat
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.terminal import Console, Line, ProgressLine, one_line, print_table, warn, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def evaluate_command(
     ] = None,
     force: shared.ForceOption = False,
     config: common.ConfigOption = None,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Measure the decision on your own corpus and labels.
 
@@ -62,9 +62,9 @@ def evaluate_command(
     command also prints the shares missed and repeated, those of a simpler rule, the trade-off between the two, and the
     name of decision.novelty that fits your labels.
     """
-    from stream_dedup.inputs.lines import LineReader
     from stream_dedup.tools.evaluate.evaluation import evaluate, examples, figures, page, sections
     from stream_dedup.tools.evaluate.labels import read_labels
+    from stream_dedup.tools.inputs.lines import LineReader
 
     settings = common.settings_of(config)
     if of_corpus is not None and labels is None:
@@ -83,7 +83,7 @@ def evaluate_command(
             write(page(evaluation, title, drawn, settings))
     console = shared.result_console(report)
     if as_json:
-        common.print_json(evaluation.as_json(), err=console.stderr)
+        shared.print_json(evaluation.as_json(), err=console.stderr)
         return
     for remark in evaluation.remarks:
         warn(remark, console)
@@ -131,7 +131,7 @@ def sample_command(
         Path | None,
         option("With --input: the duplicates file of a `filter` run on it. Default: judge the inputs here."),
     ] = None,
-    file_format: common.FormatOption = None,
+    file_format: shared.FormatOption = None,
     config: common.ConfigOption = None,
 ) -> None:
     """Label borderline decisions; find the threshold for your feed.
@@ -213,8 +213,8 @@ def _draw(
     duplicates: Path | None,
     file_format: FileFormat | None,
 ) -> Found:
-    from stream_dedup.inputs.packing import STDIN, check_inputs, files_of
     from stream_dedup.tools.evaluate.sampling import from_files, from_kafka
+    from stream_dedup.tools.inputs.packing import STDIN, check_inputs, files_of
 
     with ProgressLine() as status:
         report = partial(status, "records")

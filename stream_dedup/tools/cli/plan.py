@@ -10,8 +10,8 @@ import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, option
-from stream_dedup.cli.terminal import Console, print_table
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.terminal import Console, print_table
 
 if TYPE_CHECKING:
     from stream_dedup.tools.evaluate.planner import Plan, Sizing, Traffic
@@ -49,7 +49,7 @@ def plan_command(
         float | None, number("With verify = exact: mean distinct shingles of a body. Default: 500.", min=1)
     ] = None,
     config: common.ConfigOption = None,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Plan memory and recall.
 
@@ -64,7 +64,7 @@ def plan_command(
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
     from stream_dedup.tools.evaluate.planner import MOST_FINGERPRINTS, PLAIN_JACCARD, Traffic, evaluate, sizing
 
-    refuse = partial(common.refuse, error=click.BadParameter)
+    refuse = partial(shared.refuse, error=click.BadParameter)
     limit = None if memory is None else shared.parse_size(memory)
     overrides: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
     if per_day is not None and limit is not None:
@@ -96,7 +96,7 @@ def plan_command(
     jaccard = threshold or decision.jaccard or PLAIN_JACCARD
     plan = evaluate(traffic, fingerprint, jaccard)
     if as_json:
-        common.print_json({"items": originals, "threshold": jaccard, "plan": plan})
+        shared.print_json({"items": originals, "threshold": jaccard, "plan": plan})
         return
     _print_plan(traffic, jaccard, plan)
     if is_minhash and decision.jaccard is None:
@@ -108,7 +108,7 @@ def plan_command(
 def _print_sizing(needs: Sizing, as_json: bool) -> None:
     instead = "" if needs.fits or not needs.given else needs.window(needs.fitting)
     if as_json:
-        common.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": instead})
+        shared.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": instead})
         return
     days = needs.length / _DAY
     click.echo(f"{needs.originals:,} originals are remembered in {days:g} days. They need {_gib(needs.memory)}.")
@@ -134,7 +134,8 @@ def _gib(count: int) -> str:
 
 
 def _print_promises(present: float) -> None:
-    from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, with_name
+    from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES
+    from stream_dedup.tools.evaluate.rates import with_name
 
     click.echo(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
     for name, promise in NOVELTY_PROMISES.items():

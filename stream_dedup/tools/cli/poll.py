@@ -45,7 +45,6 @@ def feeds_command(
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
     require("httpx", "`feeds`")
-    from stream_dedup.inputs.file_format import FileFormat
     from stream_dedup.settings import secrets_of
     from stream_dedup.tools.batch.output_files import check_free, checked_outputs
     from stream_dedup.tools.feeds.database import State
@@ -54,10 +53,11 @@ def feeds_command(
     from stream_dedup.tools.feeds.poller import MOST_POLLS, Poller
     from stream_dedup.tools.feeds.subscriptions import read_sources
     from stream_dedup.tools.feeds.web import Fetcher
+    from stream_dedup.tools.inputs.file_format import FileFormat
 
     seconds = shared.seconds_of("--every", every)
     output = output or Path("-")
-    common.refuse(
+    shared.refuse(
         (kafka and str(output) != "-", "--output and --kafka are two outputs; give one of them"),
         (force and str(output) == "-", "--force is for --output FILE"),
         (seconds < 1, "--every is at least 1s"),

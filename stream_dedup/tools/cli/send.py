@@ -11,9 +11,10 @@ import click
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import argument, option
-from stream_dedup.cli.terminal import ProgressLine, one_line, warn
 from stream_dedup.errors import BadItem, InputError, StreamError
 from stream_dedup.phrases import counted
+from stream_dedup.tools.cli import shared
+from stream_dedup.tools.terminal import ProgressLine, one_line, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +45,7 @@ def send_command(
     """
     from stream_dedup.tools.topics.send import Record, Sender
 
-    common.refuse((not inputs and not tombstone, "name one or more files (or - for standard input), or --tombstone ID"))
+    shared.refuse((not inputs and not tombstone, "name one or more files (or - for standard input), or --tombstone ID"))
     settings = common.settings_of(config)
     name = settings.topics.input if topic is None else topic
     items = _Items(settings, inputs)
@@ -74,8 +75,8 @@ class _Items:
     """The items of files as records. Counts those that cannot be judged, have no id, or are refused."""
 
     def __init__(self, settings: Settings, inputs: Sequence[str]) -> None:
-        from stream_dedup.inputs.packing import as_text, check_inputs, files_of
         from stream_dedup.news.decode import Decoder
+        from stream_dedup.tools.inputs.packing import as_text, check_inputs, files_of
 
         self._inputs, self._query = files_of(inputs), settings.item.query
         check_inputs(self._inputs)
@@ -106,7 +107,7 @@ class _Items:
             yield record
 
     def _all(self) -> Iterator[Record]:
-        from stream_dedup.inputs.lines import LineReader
+        from stream_dedup.tools.inputs.lines import LineReader
         from stream_dedup.tools.topics.send import Record, key_of
 
         for line in LineReader(self._inputs, query=self._query):

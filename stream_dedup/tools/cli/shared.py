@@ -1,30 +1,37 @@
-"""What the commands of the tools share: options, numbers in arguments, outputs, and the end of a run."""
+"""What the commands of the tools share: options, numbers in arguments, outputs, surveys, and the end of a run."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli.common import argument, option, print_notes, print_reasons, print_rows, refuse
-from stream_dedup.cli.terminal import Console, warn
+from stream_dedup.cli.common import argument, option
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, public_url
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.terminal import Console, one_line, print_table, warn
 
 if TYPE_CHECKING:
-    from stream_dedup.news.summary import Summary
     from stream_dedup.settings import Settings
     from stream_dedup.tools.batch.filter import FilterResult
     from stream_dedup.tools.batch.pairs import PairsResult
     from stream_dedup.tools.report import Report
+    from stream_dedup.tools.survey.summary import Summary
 
+JsonOption = Annotated[bool, option("Print JSON for a program instead of a table.", None, "--json")]
+BootstrapOption = Annotated[str | None, option("The brokers. Default: those of the settings.", "HOST:PORT")]
+FormatOption = Annotated[
+    FileFormat | None,
+    option("Format of the inputs, whatever their names say. Without it - (standard input) is jsonl.", None, "--format"),
+]
 ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.")]
 ReportOption = Annotated[
     Path | None,
@@ -46,6 +53,13 @@ _LARGEST = 10**15
 # The exit code that a shell shows for a process that a broken pipe ended: 128 plus the number of the signal.
 _BROKEN_PIPE = 128 + 13
 _SHORT = ("read as", "filled", "dates", "record times", "sources")
+
+
+def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> None:
+    """Raise an error with the message of the first case that is true."""
+    for is_wrong, message in cases:
+        if is_wrong:
+            raise error(message)
 
 
 def parse_count(text: str) -> int:
@@ -171,9 +185,43 @@ def exit_on_broken_pipe() -> Iterator[None]:
         raise SystemExit(_BROKEN_PIPE) from None
 
 
+def print_json(value: Any, *, err: bool = False) -> None:
+    """Print one JSON object on a line of its own."""
+    import msgspec
+
+    click.echo(msgspec.json.encode(value).decode(), err=err)
+
+
+def print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
+    print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows])
+
+
+def print_reasons(console: Console, summary: Summary) -> None:
+    """Print why items are bad: each reason with the first item that has it."""
+    from stream_dedup.tools.survey.summary import MOST_REASONS
+
+    if summary.reasons:
+        console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
+        for reason in summary.reasons:
+            console.print(f"  {reason}", soft_wrap=True)
+
+
+def print_notes(console: Console, summary: Summary) -> None:
+    """Print the notes of a survey, then its warnings."""
+    for note in summary.notes:
+        console.print(f"note: {one_line(note)}", soft_wrap=True)
+    print_warnings(console, summary)
+
+
+def print_warnings(console: Console, summary: Summary | None) -> None:
+    """Print a paragraph for each warning."""
+    for warning in summary.warnings if summary else ():
+        warn(warning.text, console)
+
+
 def print_short_summary(console: Console, summary: Summary) -> None:
     """Print how a command understood its input: a line each on preset, fields, dates and sources; then warnings."""
-    from stream_dedup.news.summary import rows_of
+    from stream_dedup.tools.survey.summary import rows_of
 
     # The command has printed its own count of items; the count of a sample differs.
     names = ("items", *_SHORT) if summary.is_sampled else _SHORT

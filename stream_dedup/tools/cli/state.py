@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, JsonOption, argument, print_json
-from stream_dedup.cli.terminal import Console, ProgressLine, print_table, warn
+from stream_dedup.cli.common import ConfigOption, argument
 from stream_dedup.phrases import counted, moment
+from stream_dedup.tools.cli.shared import JsonOption, print_json
+from stream_dedup.tools.terminal import Console, ProgressLine, print_table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, option
-from stream_dedup.cli.terminal import Console, ProgressLine, cut, one_line, print_table
 from stream_dedup.errors import InputError
 from stream_dedup.phrases import moment, span
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.terminal import Console, ProgressLine, cut, one_line, print_table
 
 if TYPE_CHECKING:
     from stream_dedup.settings import Settings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def trial_command(
-    bootstrap: common.BootstrapOption = None,
+    bootstrap: shared.BootstrapOption = None,
     input: Annotated[
         str | None,
         option("The topic to read. Default: the settings' input.", "TOPIC", "--input", "--topic"),
@@ -38,7 +38,7 @@ def trial_command(
     report: shared.ReportOption = None,
     force: shared.ForceOption = False,
     config: common.ConfigOption = None,
-    as_json: common.JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Show what a worker would hold back of a live topic.
 
@@ -79,7 +79,7 @@ def trial_command(
             write(page.html())
     console = shared.result_console(report)
     if as_json:
-        common.print_json({"topic": topic, "ended": str(ended), **result.as_json()}, err=console.stderr)
+        shared.print_json({"topic": topic, "ended": str(ended), **result.as_json()}, err=console.stderr)
     else:
         _print(console, result, ended, settings, topic, time.monotonic() - started)
     if error is not None:

@@ -10,12 +10,12 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from stream_dedup.cli.terminal import Line, beside, cut, one_line, wrapped
 from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.tools.demo.newsroom import MEANT
+from stream_dedup.tools.terminal import Line, beside, cut, one_line, wrapped
 from stream_dedup.worker.observer import BatchReport, CommitStep, Observer
 
 if TYPE_CHECKING:

@@ -28,14 +28,10 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.inputs.lines import Line, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.observe.rendering import environment
-from stream_dedup.observe.retained import JudgedItem, judged_item
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
-from stream_dedup.settings.judging import name_of, with_name
 from stream_dedup.tools.batch.filter import judge_batches
 from stream_dedup.tools.evaluate.exact import (
     INTERVALS,
@@ -56,8 +52,13 @@ from stream_dedup.tools.evaluate.rates import (
     NoveltyReport,
     agreement,
     judged,
+    name_of,
     novelty_report,
+    with_name,
 )
+from stream_dedup.tools.inputs.lines import Line, item_of
+from stream_dedup.tools.page.rendering import environment
+from stream_dedup.tools.page.retained import JudgedItem, judged_item
 from stream_dedup.tools.report import TEXT_CHARS, stand_alone
 
 if TYPE_CHECKING:

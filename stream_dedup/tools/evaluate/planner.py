@@ -48,7 +48,7 @@ from stream_dedup.index.footprint import (
 )
 from stream_dedup.settings import FingerprintSettings, Settings
 from stream_dedup.settings.judging import FEWEST_ORIGINALS, IndexSettings, WindowSettings
-from stream_dedup.settings.memory import needed
+from stream_dedup.settings.memory import batch_bytes, record_bytes, work_bytes
 
 MOST_FINGERPRINTS = 2**34
 """The most that are planned for: twice the largest collection in the papers (Manku et al. 2007: 8 billion pages)."""
@@ -75,6 +75,18 @@ _UNRELATED_ANCHOR = 2e-5
 _UNRELATED_HEADLINE = 7.5e-5
 _MEMORY_STEP = 2**29  # memory is proposed in halves of a GiB
 _DAY = timedelta(days=1)
+
+
+def needed(originals: float) -> int:
+    """Return the memory of a process whose originals take `originals` bytes.
+
+    >>> needed(898 * 2**20) >> 20
+    1699
+    """
+    memory = 0
+    while memory < (least := int(work_bytes(batch_bytes(memory), record_bytes(memory)) + originals)):
+        memory = least
+    return memory
 
 
 def anchored(jaccard: ArrayLike, anchors: int, split: float = 0.5) -> NDArray[np.float64]:

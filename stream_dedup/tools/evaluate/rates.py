@@ -46,7 +46,7 @@ from stream_dedup.dedup.rule import logit, probability
 from stream_dedup.dedup.verdict import NOT_ASKED, Kind, Verdict
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings
-from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, name_of, with_name
+from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES
 from stream_dedup.tools.evaluate.labels import NEW, Label, require_known
 
 Interval = tuple[float, float]
@@ -69,6 +69,20 @@ _LEAST_SHARE = 5e-5
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+
+
+def name_of(novelty: float) -> str:
+    """Return the name of a value of `decision.novelty`; "" without one."""
+    return next((name for name, number in NOVELTY_NAMES.items() if number == novelty), "")
+
+
+def with_name(novelty: float) -> str:
+    """Return a value of `decision.novelty`, with its name if it has one.
+
+    >>> with_name(0.4), with_name(0.45)
+    ('0.4 balanced', '0.45')
+    """
+    return f"{novelty:g} {name_of(novelty)}".rstrip()
 
 
 def is_held(verdict: Verdict) -> bool:

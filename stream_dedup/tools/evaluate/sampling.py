@@ -35,8 +35,6 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
 from stream_dedup.files import replace_file
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
@@ -45,6 +43,8 @@ from stream_dedup.surrogates import tolerant
 from stream_dedup.tools.batch.filter import LineJudge, batched
 from stream_dedup.tools.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Judged
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.tools.topics.reader import TopicReader
 from stream_dedup.worker.outgoing import EVIDENCE
 

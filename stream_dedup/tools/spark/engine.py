@@ -32,13 +32,7 @@ from pyspark.sql import functions as f
 
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.json_files import check_json_lines
-from stream_dedup.inputs.lines import LINE_FORMATS, UNWRITABLE, Line, format_of, is_blank, item_of
-from stream_dedup.inputs.packing import STDIN, Packing, packing_of
-from stream_dedup.inputs.tables import objects_of
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.clusters import CLUSTER_COLUMNS
 from stream_dedup.tools.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, target
@@ -49,8 +43,14 @@ from stream_dedup.tools.batch.pairs import (
     PairsResult,
     requested_keep,
 )
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.json_files import check_json_lines
+from stream_dedup.tools.inputs.lines import LINE_FORMATS, UNWRITABLE, Line, format_of, is_blank, item_of
+from stream_dedup.tools.inputs.packing import STDIN, Packing, packing_of
+from stream_dedup.tools.inputs.tables import objects_of
 from stream_dedup.tools.spark.archive import Archive
 from stream_dedup.tools.spark.tasks import BLOCK, FILE, INPUT, PLACE, VALUE
+from stream_dedup.tools.survey.survey import Survey
 
 _FORMATS = FileFormat.JSONL, FileFormat.PARQUET
 """What Spark itself reads and writes."""

@@ -35,8 +35,6 @@ from stream_dedup.dedup.rule import SAME_ARTICLE, rule_of
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.inputs.lines import Line, is_blank
-from stream_dedup.inputs.tables import objects_of
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.articles import (
     FOUND,
@@ -50,6 +48,8 @@ from stream_dedup.tools.batch.articles import (
 from stream_dedup.tools.batch.clusters import MERITS, Keep
 from stream_dedup.tools.batch.corpus import READ, SIGNATURES, BatchMaker, fill_missing_times, rows_of_bytes, word_sets
 from stream_dedup.tools.batch.pair_search import bucket_pairs, cluster_of, codes_of, distinct, pair_rows, rows_of, unite
+from stream_dedup.tools.inputs.lines import Line, is_blank
+from stream_dedup.tools.inputs.tables import objects_of
 
 INPUT, FILE, BLOCK = PLACE = "_stream_dedup_input", "_stream_dedup_file", "_stream_dedup_block"
 """Columns that name the place of a record."""

@@ -20,10 +20,10 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, StreamError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
 from stream_dedup.phrases import counted, span
 from stream_dedup.settings import Settings
+from stream_dedup.tools.survey.summary import Summary
+from stream_dedup.tools.survey.survey import Survey
 from stream_dedup.tools.topics.live_reader import LiveReader
 from stream_dedup.worker.judge import item_of
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings
 from stream_dedup.tools.demo.newsroom import sample_feed
+from stream_dedup.tools.inputs.lines import read_lines
 
 
 def news(paths: Sequence[Path], limit: int) -> list[tuple[bytes, Item]]:

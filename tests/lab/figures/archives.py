@@ -21,10 +21,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.batch.pairs import find_pairs
 from stream_dedup.tools.evaluate.labels import Label, read_labels
+from stream_dedup.tools.inputs.lines import read_lines
 from tests.lab.labels.files import FRESH, MEASURED, SAME_FILES, TAUGHT, corrected
 
 Record = Mapping[str, Any]

@@ -12,8 +12,8 @@ from statistics import median
 
 import msgspec
 
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.tools.evaluate.labels import Label, read_labels
+from stream_dedup.tools.inputs.lines import read_lines
 
 _OWN = Path(__file__).parent
 # Label files of the first question and the corpus of each. The first one determines RETSim's threshold.

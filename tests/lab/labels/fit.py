@@ -43,7 +43,6 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.trees import TREE_DEPTH, Trees, write_trees
 from stream_dedup.errors import InputError
-from stream_dedup.inputs.lines import Line
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -52,6 +51,7 @@ from stream_dedup.tools.batch.corpus import fill_missing_times
 from stream_dedup.tools.batch.filter import batched
 from stream_dedup.tools.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Rates, counts, rates
+from stream_dedup.tools.inputs.lines import Line
 from tests.lab.figures.copy_edits import COPIES
 from tests.lab.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits_of, items_of, pools
 from tests.lab.figures.tables import table

@@ -27,6 +27,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.page.show import show
 from stream_dedup.worker.observer import BatchReport, CommitStep
 from tests.harness.feed import START, article
 from tests.lab.load.process import parts_of, resident
@@ -113,7 +114,7 @@ def records() -> Iterator[tuple[bytes, int]]:
 @pytest.mark.timeout(3600)
 def test_a_million_items_of_one_source() -> None:
     settings = load_settings(window={"max_originals": ORIGINALS, "length": "1d"})
-    decode, watch = Decoder(settings.item), Watch(settings, "load")
+    decode, watch = Decoder(settings.item), Watch(settings, "load", show=show)
     seconds: list[float] = []
     sizes: list[int] = []
     made, kinds = records(), Counter[str]()

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.settings import Settings
+from stream_dedup.tools.inputs.lines import read_lines
 from stream_dedup.tools.topics.migration import Migration, MigrationProgress
 from stream_dedup.worker.outgoing import SCHEME
 from tests.broker import EmbeddedKafka, prepare

@@ -10,9 +10,9 @@ from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.inputs.lines import Line
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.filter import judge_batches
+from stream_dedup.tools.inputs.lines import Line
 
 HOUR = 3_600_000
 START = 1_700_000_000_000  # November 2023: any clock that a test runs under is later

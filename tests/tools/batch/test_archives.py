@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from stream_dedup.errors import InputError
-from stream_dedup.inputs.lines import LineReader
+from stream_dedup.tools.inputs.lines import LineReader
 
 FILES = {
     "news/a.jsonl": b'{"title": "a"}\n{"title": "b"}\n',

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from stream_dedup.errors import InputError
-from stream_dedup.inputs.lines import LineReader, read_lines
+from stream_dedup.tools.inputs.lines import LineReader, read_lines
 from tests.harness.feed import made_up
 from tests.registry.server import AVRO
 from tests.tools.batch.conftest import Run

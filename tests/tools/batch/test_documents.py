@@ -9,12 +9,12 @@ from xml.sax.saxutils import escape
 import pytest
 
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.inputs import xml_files
-from stream_dedup.inputs.lines import Line, LineReader, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings
 from stream_dedup.tools.demo.newsroom import sample_feed
+from stream_dedup.tools.inputs import xml_files
+from stream_dedup.tools.inputs.lines import Line, LineReader, item_of
 from tests.tools.batch.conftest import invoke
 
 PROLOG = b"<?xml version='1.0' encoding='utf-8'?>"

@@ -19,7 +19,6 @@ from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -27,6 +26,7 @@ from stream_dedup.tools.batch.articles import boilerplate_of, compare_articles, 
 from stream_dedup.tools.batch.corpus import BadLine, fill_missing_times
 from stream_dedup.tools.batch.pair_search import cluster_of, unite
 from stream_dedup.tools.batch.pairs import PairsProgress, PairsStep, find_pairs
+from stream_dedup.tools.inputs.lines import read_lines
 from tests.tools.batch.conftest import Outcome, Stopped
 from tests.tools.batch.feed import feed, line, prose, rows, story, write
 

@@ -17,9 +17,9 @@ import zstandard
 from pyarrow import parquet
 
 from stream_dedup.errors import InputError
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.lines import LineReader, read_lines
-from stream_dedup.inputs.packing import CsvRow, files_of
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.lines import LineReader, read_lines
+from stream_dedup.tools.inputs.packing import CsvRow, files_of
 
 LINES = [b'{"id": 1}', b'{"id": 2, "text": "\xc3\xa4\r"}', b"3" * 3_000_000, b"\xff", b"5\r"]
 WHOLE = b"\n".join(LINES) + b"\n"

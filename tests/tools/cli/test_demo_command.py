@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.cli.terminal import Console
 from stream_dedup.errors import ConfigError
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.cli.demo import _file_records, _report
 from stream_dedup.tools.demo.run import DemoResult
+from stream_dedup.tools.terminal import Console
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.cli.terminal import Console
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.judging import NOVELTY_PROMISES
 from stream_dedup.tools.cli.measure import _Screen
 from stream_dedup.tools.evaluate.sampling import Pair, Sample, from_files
+from stream_dedup.tools.terminal import Console
 from tests.cli.commands import words
 from tests.tools.batch.feed import feed, rows
 

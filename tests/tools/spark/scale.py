@@ -26,8 +26,8 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.inputs.lines import read_lines
 from stream_dedup.tools.demo.newsroom import sample_feed
+from stream_dedup.tools.inputs.lines import read_lines
 from tests.lab import measured
 from tests.lab.load.process import processor, resident
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import stream_dedup.observe
+import stream_dedup.tools.page
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.page import POLICY
+from stream_dedup.tools.page.page import POLICY
 from stream_dedup.worker.observer import TaskState
 from tests.observe.asked import ask
 from tests.observe.watched import Watched
@@ -21,7 +21,7 @@ TEXT = "The bridge over the Elm opened on Monday after two years of work, the ma
 FIRST = Item("a-1", "Elm bridge opens", TEXT, "post.example", 1_700_000_000_000, 0, 7)
 COPY = Item("b-2", "Elm bridge opens at last", TEXT + " More soon.", "gazette.example", 1_700_000_060_000, 1, 9)
 PASSWORD = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
-FOLDER = Path(stream_dedup.observe.__path__[0])
+FOLDER = Path(stream_dedup.tools.page.__path__[0])
 
 
 def get(worker: Watched, path: str = "/") -> tuple[int, Message, str]:
@@ -205,7 +205,7 @@ def test_neither_page_nor_metrics_nor_health_contains_a_secret(caplog: pytest.Lo
 def test_a_page_that_fails_is_logged_and_affects_nothing_else(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stream_dedup.observe.page.charts", lambda now: 1 / 0)
+    monkeypatch.setattr("stream_dedup.tools.page.page.charts", lambda now: 1 / 0)
     status, _, body = get(watched)
     assert (status, body) == (500, "this failed; the log says why\n")
     assert "ZeroDivisionError" in caplog.text

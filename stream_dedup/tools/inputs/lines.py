@@ -21,11 +21,16 @@ import xxhash
 import zstandard
 
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.inputs.archives import begin_of, is_tar, members_of
-from stream_dedup.inputs.avro_files import avro_rows
-from stream_dedup.inputs.file_format import FileFormat
-from stream_dedup.inputs.json_files import json_rows
-from stream_dedup.inputs.packing import (
+from stream_dedup.news.charsets import wide_encoding
+from stream_dedup.news.decode import Beside, Decoder
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.query import query_of
+from stream_dedup.settings.memory import LARGEST_RECORD
+from stream_dedup.tools.inputs.archives import begin_of, is_tar, members_of
+from stream_dedup.tools.inputs.avro_files import avro_rows
+from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.inputs.json_files import json_rows
+from stream_dedup.tools.inputs.packing import (
     CHUNK,
     STDIN,
     STDIN_NAME,
@@ -38,13 +43,8 @@ from stream_dedup.inputs.packing import (
     refuse,
     unpacked,
 )
-from stream_dedup.inputs.tables import csv_rows, parquet_rows
-from stream_dedup.inputs.xml_files import xml_rows
-from stream_dedup.news.charsets import wide_encoding
-from stream_dedup.news.decode import Beside, Decoder
-from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.query import query_of
-from stream_dedup.settings.memory import LARGEST_RECORD
+from stream_dedup.tools.inputs.tables import csv_rows, parquet_rows
+from stream_dedup.tools.inputs.xml_files import xml_rows
 
 # The longest magic number that is recognised.
 _HEAD_BYTES = 8

@@ -17,9 +17,9 @@ from stream_dedup.tools.cluster_report import ClusterReport
 from stream_dedup.tools.demo.newsroom import sample_records
 from stream_dedup.tools.evaluate.evaluation import evaluate
 from stream_dedup.tools.report import Report
-from tests.observe.test_page_browser import PAYLOADS, Listener
 from tests.observe.watched import bad, unique
 from tests.tools.evaluate import test_report as evaluation
+from tests.tools.page.test_page_browser import PAYLOADS, Listener
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

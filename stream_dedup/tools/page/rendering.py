@@ -15,15 +15,15 @@ from stream_dedup.dedup.marks import compare_items
 from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
 from stream_dedup.news.item import Item
 from stream_dedup.observe.logs import without_secrets
-from stream_dedup.observe.retained import JudgedItem
 from stream_dedup.settings import Settings, secrets_of
+from stream_dedup.tools.page.retained import JudgedItem
 
 
 def environment(settings: Settings, place: Callable[[int, int], str]) -> Environment:
     """Make the environment of the templates. `place`: names a partition and an offset, or an input and a line."""
     made = Environment(
         # The style is included in pages that stand alone.
-        loader=ChoiceLoader([PackageLoader("stream_dedup.observe", name) for name in ("templates", "static")]),
+        loader=ChoiceLoader([PackageLoader("stream_dedup.tools.page", name) for name in ("templates", "static")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -9,9 +9,9 @@ import pytest
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Beside, Decoder
-from stream_dedup.news.summary import Summary, rows_of, summary_line
-from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.survey.summary import Summary, rows_of, summary_line
+from stream_dedup.tools.survey.survey import FIRST, Survey
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000

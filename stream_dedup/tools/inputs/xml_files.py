@@ -12,7 +12,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.extras import require
-from stream_dedup.inputs.packing import KEPT, LEAD, Input, Row
+from stream_dedup.tools.inputs.packing import KEPT, LEAD, Input, Row
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.inputs.lines import LineReader, item_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.inputs.lines import LineReader, item_of
+from stream_dedup.tools.survey.summary import Summary
+from stream_dedup.tools.survey.survey import Survey
 
 WORDS = ("bridge", "ferry", "museum")
 TEXTS = [f"The {word} of Larkmoor opens on Monday, two years late, the mayor of the town said." for word in WORDS]

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from stream_dedup.news.names import CRAWLED, FIELDS, plain_name
-from stream_dedup.news.proposals import PROSE, Proposals, such_as
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings
+from stream_dedup.tools.survey.proposals import PROSE, Proposals, such_as
 
 MOST_REASONS = 3
 """Distinct reasons of bad items, and examples of unreadable dates, in a summary."""

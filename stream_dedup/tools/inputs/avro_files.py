@@ -16,8 +16,8 @@ import msgspec
 import zstandard
 
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.inputs.packing import Input, Row
 from stream_dedup.registry.readers import AvroBytes, AvroReader, fastavro
+from stream_dedup.tools.inputs.packing import Input, Row
 
 
 def _record(**fields: Any) -> Any:

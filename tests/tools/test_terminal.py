@@ -18,11 +18,11 @@ from unittest.mock import Mock
 import pytest
 
 from stream_dedup.cli import main
-from stream_dedup.cli.terminal import Console, ProgressLine
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.observe.logs import CleanStream
 from stream_dedup.tools.demo import run as demo_run
+from stream_dedup.tools.terminal import Console, ProgressLine
 from tests.cli import modes
 from tests.cli.commands import exit_of
 from tests.observe.watched import report

@@ -26,11 +26,11 @@ from stream_dedup.news.formats import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.plain_values import is_filled
-from stream_dedup.news.proposals import SHOWN_PATHS, Proposals
-from stream_dedup.news.summary import LARGEST, MOST_REASONS, MOST_SOURCES, Dates, Summary, warnings_of
 from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
 from stream_dedup.surrogates import tolerant
+from stream_dedup.tools.survey.proposals import SHOWN_PATHS, Proposals
+from stream_dedup.tools.survey.summary import LARGEST, MOST_REASONS, MOST_SOURCES, Dates, Summary, warnings_of
 
 FIRST = 1000
 """Items that are examined in full before sampling begins: enough for shares that are exact to a few percent."""

@@ -7,7 +7,7 @@ import pytest
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.board import (
+from stream_dedup.tools.page.board import (
     DEAD_LETTERS,
     PAIRS,
     SLICE_SECONDS,
@@ -17,7 +17,7 @@ from stream_dedup.observe.board import (
     Recent,
     charts,
 )
-from stream_dedup.observe.retained import ITEM_BYTES, TITLE_CHARS
+from stream_dedup.tools.page.retained import ITEM_BYTES, TITLE_CHARS
 from tests.observe.watched import Clock, bad, report, unique
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from stream_dedup.errors import InputError
-from stream_dedup.inputs.packing import CHUNK
+from stream_dedup.tools.inputs.packing import CHUNK
 
 _MAGIC, _AT, _BLOCK = b"ustar", 257, 512
 _MOST_HEADER = 2**20  # bytes of names and attributes before a file; tarfile reads 10 KiB at a time

@@ -1,4 +1,4 @@
-"""Render the status page from the templates in observe/templates, and serve the CSS and scripts of observe/static.
+"""Render the status page from the templates beside it, and serve the CSS and scripts of `static`.
 
 The page shows the worker's health (`HealthState`), its recent numbers (`Board`), its input (`Incoming`), recent items
 (`Recent`) and the metrics of its index. `templates/pairs.html` puts a held-back item beside its original, with the
@@ -12,15 +12,14 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
-from prometheus_client import CollectorRegistry
-
 from stream_dedup.news.names import FIELDS
-from stream_dedup.news.summary import Summary, rows_of, share
-from stream_dedup.observe.board import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
-from stream_dedup.observe.rendering import byte_size, duration, environment
-from stream_dedup.settings import SOURCE_RULES, Settings
+from stream_dedup.observe.watch import Watch
+from stream_dedup.settings import SOURCE_RULES
+from stream_dedup.tools.page.board import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts
+from stream_dedup.tools.page.rendering import byte_size, duration, environment
+from stream_dedup.tools.survey.summary import Summary, rows_of, share
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -72,20 +71,16 @@ class Page:
     """Responds to requests for the page and its files. Safe on any thread."""
 
     def __init__(
-        self,
-        settings: Settings,
-        version: str,
-        state: Callable[[], HealthState],
-        board: Board,
-        recent: Recent,
-        registry: CollectorRegistry,
-        survey: Callable[[], tuple[float, Summary] | None],
+        self, watch: Watch, board: Board, recent: Recent, survey: Callable[[], tuple[float, Summary] | None]
     ) -> None:
-        self._settings, self._version, self._survey = settings, version, survey
-        self._state, self._board, self._recent, self._registry = state, board, recent, registry
-        static = resources.files("stream_dedup.observe") / "static"
+        settings = watch.settings
+        self._settings, self._version, self._survey = settings, watch.version, survey
+        self._state, self._board, self._recent, self._registry = watch.health.state, board, recent, watch.registry
+        static = resources.files("stream_dedup.tools.page") / "static"
         self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
-        templates = environment(settings, lambda partition, offset: f"input partition {partition} offset {offset}")
+        templates = environment(
+            watch.settings, lambda partition, offset: f"input partition {partition} offset {offset}"
+        )
         templates.globals |= {
             "WIDTH": WIDTH, "HEIGHT": HEIGHT, "PAIRS": PAIRS, "IN_SIGHT": _IN_SIGHT, "TEXT_CHARS": TEXT_CHARS,
         }  # fmt: skip

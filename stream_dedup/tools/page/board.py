@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.observe.retained import ITEM_BYTES, ItemPair, JudgedItem, Retained
+from stream_dedup.tools.page.retained import ITEM_BYTES, ItemPair, JudgedItem, Retained
 from stream_dedup.worker.observer import BatchReport, CommitStep, Observer, TaskState
 
 SLICE_SECONDS = 20

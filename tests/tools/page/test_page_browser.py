@@ -118,7 +118,7 @@ def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, pag
 
 def test_a_hostile_search_runs_no_script(watched: Watched, page: "Page") -> None:
     hostile(watched)
-    watched.watch.recent._latest["held back"].clear()  # the list has its own test; pages load faster without it
+    watched.recent._latest["held back"].clear()  # the list has its own test; pages load faster without it
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
     for name in [*(f"2{payload}" for payload in PAYLOADS), "".join(PAYLOADS)]:  # the last id is not found
@@ -149,7 +149,7 @@ def test_the_content_security_policy_blocks_injected_markup(watched: Watched, pa
 def test_the_page_is_accessible(busy: Watched, browser: "Browser", scheme: Any, width: int, query: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    held_back = busy.watch.recent.latest("held back")
+    held_back = busy.recent.latest("held back")
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     page.goto(f"{busy.url}/{query.replace('FOUND', held_back[0].item.verdict.id)}")
     results = Axe().run(page)
@@ -189,7 +189,7 @@ def test_the_page_works_without_scripts(busy: Watched, browser: "Browser") -> No
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(busy.url + "/")
-    page.fill("#id", busy.watch.recent.latest("held back")[0].item.verdict.id)
+    page.fill("#id", busy.recent.latest("held back")[0].item.verdict.id)
     page.press("#id", "Enter")
     page.wait_for_url("**/?id=*")
     assert "Held back:" in page.inner_text("#found")

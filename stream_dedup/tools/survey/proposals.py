@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.item_lists import items_in
 from stream_dedup.news.names import PARTS
-from stream_dedup.news.plain_values import is_filled, plain_value
+from stream_dedup.news.plain_values import fits, plain_value
 from stream_dedup.news.query import Query, below
 from stream_dedup.news.rich_text import text_of
 
@@ -20,9 +19,7 @@ SHOWN_PATHS = 12
 """Fields of the records that are shown."""
 PROSE = 40
 """Mean characters of a field that may be a text."""
-_SHORTEST, _LONGEST_NAME, _DEEPEST = 4, 300, 8
-_1980 = 315_532_800_000  # counts and small numbers are dates of the seventies
-_NO_VALUE = re.compile(r"\{\{|\{%|\$\{|%\(|(?:undefined|null|none|nan|true|false|n/?a)\Z", re.IGNORECASE)
+_DEEPEST = 8
 # Names that a field probably has in records of unknown shape. The text is the longest field with another name.
 _LIKELY = {
     "id": re.compile(r"(^|[._-])(\w*id|uri|key)$", re.I),
@@ -31,32 +28,6 @@ _LIKELY = {
     "url": re.compile(r"url|link|href", re.I),
     "published": re.compile(r"date|time|publish|created|indexed", re.I),
 }
-
-
-def fits(field: str, values: Sequence[Any]) -> bool:
-    """Return whether values of the first records may be those of a field.
-
-    >>> fits("title", ["Elm bridge opens", "Goats stop a train"]), fits("title", ["2026-01-05", "2026-01-06"])
-    (True, False)
-    """
-    plain = [value for value in values if is_filled(value) and not isinstance(value, (dict, list, bool))]
-    words = [str(value).strip() for value in plain]
-    if not plain or 2 * len(plain) < len(values) or any(map(_NO_VALUE.match, words)):
-        return False
-    mean = sum(map(len, words)) / len(words)
-    if field == "published":
-        return sum(milliseconds_of(value) > _1980 for value in plain) * 2 > len(plain)
-    if field == "id":
-        return len({*words}) == len(words) and mean < _LONGEST_NAME
-    if field == "url":
-        return all(word.startswith(("http", "/", "www.")) for word in words)
-    if not all(isinstance(value, str) for value in plain) or any(milliseconds_of(value) >= 0 for value in plain):
-        return False
-    if field == "source":
-        return mean < _LONGEST_NAME
-    is_prose = all(" " in word or not word.isascii() for word in words) and not any("://" in word[:9] for word in words)
-    is_apart = len({*words}) > 1 or len(words) == 1
-    return is_prose and is_apart and mean >= _SHORTEST and (field == "text" or mean < _LONGEST_NAME)
 
 
 class Proposals:

@@ -1,0 +1,1 @@
+"""Read files of any format as items, line by line."""
