@@ -1,1 +1,1 @@
-"""Observability of the worker: metrics, health, logs, and the HTTP server with the status page."""
+"""Observability of the worker: metrics, health, logs, and the HTTP server, which serves the status page, too."""

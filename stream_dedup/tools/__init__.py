@@ -1,4 +1,5 @@
-"""Tools around the worker: files, labels and evaluation, feeds, Spark, the demo, and commands for topics.
+"""Tools around the worker: its status page, surveys, files, labels and evaluation, feeds, Spark, the demo, commands.
 
-Nothing outside this package imports it. The command line finds the commands of tools by name, when they are run.
+Nothing outside this package imports it. The command line, `run` and the formats of records (for XML) load what they
+need of it by name.
 """
