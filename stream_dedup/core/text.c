@@ -36,6 +36,26 @@ static inline uint64_t word_mask(const uint8_t *text) {
     return mask;
 }
 
+static inline bool is_mark(uint32_t code) {
+    return code == '\n' || code == '.' || code == '!' || code == '?' || code == '|';
+}
+
+/* A bit for each byte of a block that is a mark. */
+static inline uint64_t mark_mask(const uint8_t *text) {
+    uint64_t mask = 0;
+    for (int at = 0; at < MASKED; at += 16) {
+        bytes16 block = load16(text + at);
+        bytes16 marked = (bytes16)(block == '\n') | (bytes16)(block == '.') | (bytes16)(block == '|');
+        mask |= high_bits(marked | (bytes16)(block == '!') | (bytes16)(block == '?')) << at;
+    }
+    return mask;
+}
+
+static inline void add_mark(token_list *tokens, int64_t place, int64_t token) {
+    tokens->marks[2 * tokens->mark_count] = (int32_t)place;
+    tokens->marks[2 * tokens->mark_count++ + 1] = (int32_t)token;
+}
+
 /* The text that is folded, and how far. */
 typedef struct {
     const uint8_t *start, *at, *end;
@@ -141,35 +161,50 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     return NO_TRAIT;
 }
 
-/* Fill the head, hash and trait of word i. */
-static inline void take_word(token_list *tokens, int64_t i, const token_tables *tables) {
-    int64_t start = tokens->places[2 * i], size = tokens->places[2 * i + 1] - start;
-    tokens->heads[i] = head_of(tokens->text + start, size);
-    tokens->hashes[i] = hash_word(tokens->text + start, size, tables->seed);
-    tokens->traits[i] = has_digit(tokens->heads[i]) ? FIGURE : look_up(tokens->hashes + i, tables);
+static void hash_heads(const uint64_t *restrict heads, int64_t count, uint64_t seed, uint64_t *restrict hashes) {
+    for (int64_t i = 0; i < count; i++) hashes[i] = hash_head(heads[i], seed);
 }
 
-/* Do so for all words. Whether one is long, or in the lexicon, is hard to predict: those of a block come last. */
-static void take_words(token_list *tokens, const token_tables *tables) {
+/* The hash of a token whose head does not tell all: a long word, or a character with marks. */
+static inline uint64_t hash_token(const token_list *tokens, int64_t i, uint64_t seed) {
+    const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
+    uint64_t hash = tokens->hashes[i];
+    if (!tokens->kinds[i]) return end - start > 8 ? hash_word(start, end - start, seed) : hash;
+    int64_t width;
+    decode_character(start, &width);
+    for (start += width; start < end; start += width)
+        hash = mix(rolled(hash, hash_head(~(uint64_t)decode_character(start, &width), seed)));
+    return hash;
+}
+
+/* Fill hashes and traits by places, kinds and heads. Which tokens need more than their head is hard to predict: in each
+ * block they come last. */
+static void take_tokens(token_list *tokens, const token_tables *tables) {
     static const uint64_t nothing[1 << (LEXICON_BITS - 6)];
     const uint64_t *known_bits = tables->known_bits ? tables->known_bits : nothing;
     const int32_t *places = tokens->places;
-    const uint8_t *text = tokens->text;
-    uint8_t *traits = tokens->traits;
-    uint64_t *heads = tokens->heads, *hashes = tokens->hashes, seed = tables->seed;
-    int32_t last[HASHED];
+    const uint8_t *kinds = tokens->kinds;
+    uint64_t *heads = tokens->heads, *hashes = tokens->hashes;
+    int32_t last[HASHED], *special = tokens->special;
+    memset(tokens->traits, NO_TRAIT, (size_t)tokens->count);
     for (int64_t first = 0; first < tokens->count; first += HASHED) {
         int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
+        hash_heads(heads + first, until - first, tables->seed, hashes + first);
         for (int64_t i = first; i < until; i++) {
-            int64_t start = places[2 * i], size = places[2 * i + 1] - start;
-            uint64_t head = head_of(text + start, size), hash = hash_head(head, seed);
-            heads[i] = head;
-            hashes[i] = hash;
-            traits[i] = (uint8_t)(FIGURE * has_digit(head));
+            bool is_special = (kinds[i] == 0) & (has_digit(heads[i]) | ((heads[i] & STEM_BEYOND_ASCII) != 0));
+            bool is_long = places[2 * i + 1] - places[2 * i] > (kinds[i] ? 4 : 8);
             last[found] = (int32_t)i;
-            found += (size > 8) | may_be_known(hash, known_bits);
+            found += is_special | is_long | may_be_known(hashes[i], known_bits);
         }
-        for (int64_t k = 0; k < found; k++) take_word(tokens, last[k], tables);
+        for (int64_t k = 0; k < found; k++) {
+            int64_t i = last[k];
+            uint64_t hash = hash_token(tokens, i, tables->seed);
+            bool is_figure = !kinds[i] && has_digit(heads[i]);
+            hashes[i] = hash;
+            tokens->traits[i] = is_figure ? FIGURE : look_up(kinds[i] ? &hash : hashes + i, tables);
+            special[tokens->special_count] = (int32_t)i;
+            tokens->special_count += tokens->traits[i] || (!kinds[i] && heads[i] & STEM_BEYOND_ASCII);
+        }
     }
 }
 
@@ -179,14 +214,16 @@ static const places4 ONES[] = {{0}, {0},    {1},    {0, 1},    {2},    {0, 2},  
                                {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
 static const uint8_t ONE_COUNTS[] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 
-/* Tokenise a folded text of scripts with spaces. */
-static void split_words(token_list *tokens, const token_tables *tables) {
+/* Find the words of a folded text of scripts with spaces. */
+static void split_words(token_list *tokens) {
     int32_t *places = tokens->places;
     int64_t edges = 0;
     uint64_t carry = 0;
     for (int64_t base = 0; base < tokens->size + 1; base += MASKED) {
         uint64_t mask = word_mask(tokens->text + base), changes = mask ^ (mask << 1 | carry);
         carry = mask >> 63;
+        for (uint64_t marks = mark_mask(tokens->text + base); marks; marks &= marks - 1) /* a word has two edges */
+            add_mark(tokens, base + trailing_zeros(marks), (edges + bit_count(changes & (marks ^ (marks - 1)))) / 2);
         for (int64_t at = base; at < base + MASKED; at += 4, changes >>= 4) {
             places4 found = ONES[changes & 15] + (int32_t)at;
             memcpy(places + edges, &found, sizeof found);
@@ -194,27 +231,24 @@ static void split_words(token_list *tokens, const token_tables *tables) {
         }
     }
     tokens->count = edges / 2;
-    tokens->has_characters = false;
     memset(tokens->kinds, 0, (size_t)tokens->count);
-    take_words(tokens, tables);
+    for (int64_t i = 0; i < tokens->count; i++)
+        tokens->heads[i] = head_of(tokens->text + places[2 * i], places[2 * i + 1] - places[2 * i]);
 }
 
-/* Append a token; return its number. */
-static inline int64_t add_token(token_list *tokens, uint8_t kind, int64_t start, int64_t end) {
+static inline void add_token(token_list *tokens, uint8_t kind, int64_t start, int64_t end, uint64_t head) {
     int64_t place = tokens->count++;
     tokens->kinds[place] = kind;
+    tokens->heads[place] = head;
     tokens->places[2 * place] = (int32_t)start;
     tokens->places[2 * place + 1] = (int32_t)end;
-    return place;
 }
 
-/* Tokenise a folded text with characters that are tokens. */
+/* Find the tokens of a folded text with characters that are tokens. */
 static void split_characters(token_list *tokens, const token_tables *tables) {
     const uint8_t *text = tokens->text;
     int64_t word = -1, width;
-    bool is_character = false; /* what stands before */
-    tokens->count = 0;
-    tokens->has_characters = false;
+    bool is_character = false;                              /* what stands before */
     for (int64_t at = 0; at <= tokens->size; at += width) { /* a space follows the text */
         uint32_t code = text[at];
         width = 1;
@@ -225,32 +259,25 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
             is_character = false;
             continue;
         }
-        if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), tables);
+        if (word >= 0) add_token(tokens, 0, word, at, head_of(text + word, at - word));
         word = -1;
-        bool goes_on = kind == PART && is_character;
+        if (kind == PART && is_character) tokens->places[2 * tokens->count - 1] = (int32_t)(at + width);
+        else if (kind == CHARACTER || kind == PART) add_token(tokens, 1, at, at + width, ~(uint64_t)code);
+        else if (is_mark(code)) add_mark(tokens, at, tokens->count);
         is_character = kind == CHARACTER || kind == PART;
-        if (is_character) {
-            int64_t i = goes_on ? tokens->count - 1 : add_token(tokens, 1, at, at + width);
-            /* Inverted, because the code point of U+6574 equals the bytes of the word "te". */
-            uint64_t hash = mix((~(uint64_t)code ^ tables->seed) * GOLDEN);
-            if (goes_on) hash = mix(rolled(tokens->hashes[i], hash));
-            tokens->places[2 * i + 1] = (int32_t)(at + width);
-            tokens->hashes[i] = hash;
-            tokens->traits[i] = look_up(&hash, tables);
-            tokens->has_characters = true;
-        }
     }
 }
 
 /* Tokenise valid UTF-8. False if the tables cannot fold the text: then `characters.fold` folds it in Python, and
  * another call tokenises it with an identity table. */
 bool tokenise(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens) {
-    bool has_characters = false;
-    tokens->count = 0;
-    tokens->size = fold(text, size, tables, tokens->text, &has_characters);
+    tokens->count = tokens->special_count = tokens->mark_count = 0;
+    tokens->has_characters = false;
+    tokens->size = fold(text, size, tables, tokens->text, &tokens->has_characters);
     if (tokens->size < 0) return false;
-    if (has_characters) split_characters(tokens, tables);
-    else split_words(tokens, tables);
+    if (tokens->has_characters) split_characters(tokens, tables);
+    else split_words(tokens);
+    take_tokens(tokens, tables);
     return true;
 }
 
