@@ -60,21 +60,20 @@ static inline void add_mark(token_list *tokens, int64_t place, int64_t token) {
 typedef struct {
     const uint8_t *start, *at, *end;
     uint8_t *first, *out;
-    bool has_characters;
+    uint32_t written; /* the bits of all entries that were written */
 } folding;
 
-/* Append the character of an entry. */
-static inline void write_entry(folding *text, uint32_t entry) {
+/* Append the character of an entry; return the new end. */
+static inline uint8_t *write_entry(uint8_t *out, const uint8_t *first, uint32_t entry, uint32_t *written) {
     uint32_t code = entry & CODE_MASK;
-    if (class_of(entry) == IGNORED) return;
-    text->has_characters |= class_of(entry) == CHARACTER || class_of(entry) == PART;
+    if (class_of(entry) == IGNORED) return out;
+    *written |= entry;
     if (code < 0x80) {
-        *text->out++ = (uint8_t)code;
-        return;
+        *out++ = (uint8_t)code;
+        return out;
     }
     /* Letters that follow digits are a word of their own: a counter or an ending, which other writers set apart. */
-    if (class_of(entry) == WORD && text->out > text->first && is_digit(text->out[-1])) *text->out++ = ' ';
-    uint8_t *out = text->out;
+    if (class_of(entry) == WORD && out > first && is_digit(out[-1])) *out++ = ' ';
     if (code < 0x800) {
         *out++ = (uint8_t)(0xC0 | code >> 6);
     } else {
@@ -83,39 +82,54 @@ static inline void write_entry(folding *text, uint32_t entry) {
         *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
     }
     *out++ = (uint8_t)(0x80 | (code & 0x3F));
-    text->out = out;
+    return out;
 }
 
-/* Fold characters beyond ASCII, drop apostrophes and keep spaces, up to the next other byte; false if the tables cannot. */
+/* Fold characters beyond ASCII, drop apostrophes and keep spaces, up to the next other byte; false if the tables cannot.
+ * In local variables: a write of a byte could change any other. */
 static bool fold_by_table(folding *text, const token_tables *tables) {
-    uint32_t before = INERT;
-    while (text->at < text->end) {
-        const uint8_t *at = text->at;
+    const uint8_t *at = text->at, *end = text->end, *first = text->first;
+    const uint32_t *folds = tables->folds;
+    uint32_t last = (uint32_t)tables->fold_count - 1, before = INERT, written = 0;
+    uint8_t *out = text->out, previous = out > first ? out[-1] : ' ';
+    for (int64_t width; at < end; at += width) {
+        width = 1;
         if (*at == '\'' || *at == ' ') {
-            if (*at == ' ') *text->out++ = ' ';
+            if (*at == ' ') *out++ = previous = ' ';
             before = INERT;
-            text->at++;
             continue;
         }
-        if (*at < 0x80) return true;
-        if (!tables->fold_count) return false;
-        int64_t width;
-        uint32_t code = decode_character(at, &width);
-        text->at += width;
-        uint32_t entry = tables->folds[min_i64(code, tables->fold_count - 1)];
+        if (*at < 0x80) break;
+        if (!folds) return false;
+        uint32_t code = decode_character(at, &width), entry = folds[code < last ? code : last];
         uint32_t behaviour = entry >> KIND_SHIFT & 3;
         /* Normalisation may swap two marks, or move a mark in front of an accent that is part of its letter. */
-        if (behaviour == CONTEXT || (behaviour == MARK && before != INERT)) return false;
+        if ((behaviour == CONTEXT) | ((behaviour == MARK) & (before != INERT))) return false;
         before = behaviour;
+        bool is_same = (entry & (CODE_MASK | EXPANDS)) == code && class_of(entry) != IGNORED;
+        if (is_same && width < 4 && !is_digit(previous)) { /* most */
+            previous = at[0];
+            written |= entry;
+            out[0] = at[0];
+            out[1] = at[1];
+            out[2] = at[width - 1];
+            out += width;
+            continue;
+        }
         if (entry & EXPANDS) {
             const uint32_t *parts = tables->longer_folds + ((entry & CODE_MASK) >> 4);
-            for (uint32_t k = 0; k < (entry & 15); k++) write_entry(text, parts[k]);
+            for (uint32_t k = 0; k < (entry & 15); k++) out = write_entry(out, first, parts[k], &written);
+            previous = out[-1];
             continue;
         }
         /* A non-joiner is a space behind an Arabic letter, whose two bytes begin with 0xD8 to 0xDB. */
-        if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *text->out++ = ' ';
-        write_entry(text, entry);
+        if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *out++ = ' ';
+        out = write_entry(out, first, entry, &written);
+        previous = out > first ? out[-1] : ' ';
     }
+    text->at = at;
+    text->out = out;
+    text->written |= written;
     return true;
 }
 
@@ -123,7 +137,7 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
  * fold the text. Blocks are read only within the text: the last one is a copy. */
 static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tables, uint8_t *out,
                     bool *has_characters) {
-    folding text = {start, start, start + size, out, out, false};
+    folding text = {start, start, start + size, out, out, 0};
     while (text.at < text.end) {
         int64_t left = text.end - text.at;
         uint8_t last[FOLDED];
@@ -135,7 +149,7 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
         if (step < FOLDED && !fold_by_table(&text, tables)) return -1;
     }
     memset(text.out, ' ', SLACK);
-    *has_characters = text.has_characters;
+    *has_characters = text.written >> CLASS_SHIFT & (CHARACTER | PART); /* no bit of another written class */
     return text.out - out;
 }
 
