@@ -121,7 +121,7 @@ static inline uint64_t first_slot(uint64_t hash, uint64_t secret, uint64_t mask)
     return ((uint64_t)(product >> 64) ^ (uint64_t)product) & mask;
 }
 
-/* Slots for `distinct`. */
+/* Scratch of `distinct`. */
 typedef struct {
     uint32_t *slots;
     uint64_t secret;
@@ -129,7 +129,7 @@ typedef struct {
 
 /* Take a table of at most `count` hashes. */
 static inline slot_table take_slots(arena *scratch, int64_t count) {
-    return (slot_table){arena_take(scratch, slots_for(count), sizeof(uint32_t)), arena_secret(scratch)};
+    return (slot_table){arena_take(scratch, slots_for(count) + 2 * count + 1, sizeof(uint32_t)), arena_secret(scratch)};
 }
 
 /* ---- blocks of bytes ---- */
@@ -202,7 +202,7 @@ typedef struct {
     uint8_t *text;    /* folded, with SLACK spaces behind it */
     int32_t *places;  /* start and end of each token in `text` */
     uint64_t *hashes; /* of each token */
-    uint64_t *heads;  /* `head_of` each word; of a character its code, inverted: that of U+6574 equals the word "te" */
+    uint64_t *heads;  /* `head_of` each word; of a character its code, inverted (that of U+6574 is "te"), 0 with marks */
     uint8_t *kinds;   /* 1 for a character of a script without spaces, 0 for a word */
     uint8_t *traits;  /* of each token */
     int32_t *special; /* the tokens with a trait, and the words whose first letters are not all ASCII; ascending */

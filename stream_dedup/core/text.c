@@ -153,9 +153,9 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
     return text.out - out;
 }
 
-/* Whether one of the first eight bytes of a word is a digit: of the bytes of words, these alone have the fifth bit, but
+/* The highest bit of each byte of a head that is a digit: of the bytes of words, digits alone have the fifth bit, but
  * not the seventh and the eighth. */
-static inline bool has_digit(uint64_t head) { return (head << 3 & ~(head << 1 | head) & 0x8080808080808080ull) != 0; }
+static inline uint64_t digits_of(uint64_t head) { return head << 3 & ~(head << 1 | head) & 0x8080808080808080ull; }
 
 /* Whether the lexicon may have a hash: of three in a hundred it has not. */
 static inline bool may_be_known(uint64_t hash, const uint64_t *known_bits) {
@@ -175,18 +175,17 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     return NO_TRAIT;
 }
 
-static void hash_heads(const uint64_t *restrict heads, int64_t count, uint64_t seed, uint64_t *restrict hashes) {
-    for (int64_t i = 0; i < count; i++) hashes[i] = hash_head(heads[i], seed);
-}
+/* Whether the head of a word does not tell its hash, or that it is no figure, or its first letters: a bit is set. The head
+ * of a character has one, too, unless marks follow it. */
+static inline uint64_t is_open(uint64_t head) { return digits_of(head) | (head & (0xFFull << 56 | STEM_BEYOND_ASCII)); }
 
-/* The hash of a token whose head does not tell all: a long word, or a character with marks. */
+/* The hash of such a token. */
 static inline uint64_t hash_token(const token_list *tokens, int64_t i, uint64_t seed) {
     const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
-    uint64_t hash = tokens->hashes[i];
-    if (!tokens->kinds[i]) return end - start > 8 ? hash_word(start, end - start, seed) : hash;
+    if (!tokens->kinds[i]) return hash_word(start, end - start, seed);
     int64_t width;
-    decode_character(start, &width);
-    for (start += width; start < end; start += width)
+    uint64_t hash = hash_head(~(uint64_t)decode_character(start, &width), seed);
+    while ((start += width) < end)
         hash = mix(rolled(hash, hash_head(~(uint64_t)decode_character(start, &width), seed)));
     return hash;
 }
@@ -195,31 +194,32 @@ static inline uint64_t hash_token(const token_list *tokens, int64_t i, uint64_t 
  * block they come last. */
 static void take_tokens(token_list *tokens, const token_tables *tables) {
     static const uint64_t nothing[1 << (LEXICON_BITS - 6)];
-    const uint64_t *known_bits = tables->known_bits ? tables->known_bits : nothing;
-    const int32_t *places = tokens->places;
+    const uint64_t *known_bits = tables->known_bits ? tables->known_bits : nothing, *heads = tokens->heads;
     const uint8_t *kinds = tokens->kinds;
-    uint64_t *heads = tokens->heads, *hashes = tokens->hashes;
-    int32_t last[HASHED], *special = tokens->special;
+    uint64_t *hashes = tokens->hashes, seed = tables->seed;
+    int64_t specials = 0;
+    int32_t last[HASHED];
     memset(tokens->traits, NO_TRAIT, (size_t)tokens->count);
     for (int64_t first = 0; first < tokens->count; first += HASHED) {
         int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
-        hash_heads(heads + first, until - first, tables->seed, hashes + first);
         for (int64_t i = first; i < until; i++) {
-            bool is_special = (kinds[i] == 0) & (has_digit(heads[i]) | ((heads[i] & STEM_BEYOND_ASCII) != 0));
-            bool is_long = places[2 * i + 1] - places[2 * i] > (kinds[i] ? 4 : 8);
+            uint64_t hash = hash_head(heads[i], seed);
+            hashes[i] = hash;
             last[found] = (int32_t)i;
-            found += is_special | is_long | may_be_known(hashes[i], known_bits);
+            found += ((is_open(heads[i]) != 0) ^ kinds[i]) | may_be_known(hash, known_bits);
         }
         for (int64_t k = 0; k < found; k++) {
             int64_t i = last[k];
-            uint64_t hash = hash_token(tokens, i, tables->seed);
-            bool is_figure = !kinds[i] && has_digit(heads[i]);
+            bool is_word = !kinds[i];
+            uint64_t hash = (is_open(heads[i]) != 0) ^ kinds[i] ? hash_token(tokens, i, seed) : hashes[i];
             hashes[i] = hash;
-            tokens->traits[i] = is_figure ? FIGURE : look_up(kinds[i] ? &hash : hashes + i, tables);
-            special[tokens->special_count] = (int32_t)i;
-            tokens->special_count += tokens->traits[i] || (!kinds[i] && heads[i] & STEM_BEYOND_ASCII);
+            uint8_t trait = is_word && digits_of(heads[i]) ? FIGURE : look_up(is_word ? hashes + i : &hash, tables);
+            tokens->traits[i] = trait;
+            tokens->special[specials] = (int32_t)i;
+            specials += trait || (is_word && heads[i] & STEM_BEYOND_ASCII);
         }
     }
+    tokens->special_count = specials;
 }
 
 /* The places of the ones among four bits, and their number: to write four places each time takes no branch. */
@@ -275,8 +275,10 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
         }
         if (word >= 0) add_token(tokens, 0, word, at, head_of(text + word, at - word));
         word = -1;
-        if (kind == PART && is_character) tokens->places[2 * tokens->count - 1] = (int32_t)(at + width);
-        else if (kind == CHARACTER || kind == PART) add_token(tokens, 1, at, at + width, ~(uint64_t)code);
+        if (kind == PART && is_character) {
+            tokens->places[2 * tokens->count - 1] = (int32_t)(at + width);
+            tokens->heads[tokens->count - 1] = 0;
+        } else if (kind == CHARACTER || kind == PART) add_token(tokens, 1, at, at + width, ~(uint64_t)code);
         else if (is_mark(code)) add_mark(tokens, at, tokens->count);
         is_character = kind == CHARACTER || kind == PART;
     }
