@@ -100,7 +100,7 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
             continue;
         }
         if (*at < 0x80) break;
-        if (!folds) return false;
+        if (!tables->fold_count) return false;
         uint32_t code = decode_character(at, &width), entry = folds[code < last ? code : last];
         uint32_t behaviour = entry >> KIND_SHIFT & 3;
         /* Normalisation may swap two marks, or move a mark in front of an accent that is part of its letter. */
