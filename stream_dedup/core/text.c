@@ -119,12 +119,11 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
         if (entry & EXPANDS) {
             const uint32_t *parts = tables->longer_folds + ((entry & CODE_MASK) >> 4);
             for (uint32_t k = 0; k < (entry & 15); k++) out = write_entry(out, first, parts[k], &written);
-            previous = out[-1];
-            continue;
+        } else {
+            /* A non-joiner is a space behind an Arabic letter, whose two bytes begin with 0xD8 to 0xDB. */
+            if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *out++ = ' ';
+            out = write_entry(out, first, entry, &written);
         }
-        /* A non-joiner is a space behind an Arabic letter, whose two bytes begin with 0xD8 to 0xDB. */
-        if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *out++ = ' ';
-        out = write_entry(out, first, entry, &written);
         previous = out > first ? out[-1] : ' ';
     }
     text->at = at;
@@ -175,9 +174,11 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     return NO_TRAIT;
 }
 
-/* Whether the head of a word does not tell its hash, or that it is no figure, or its first letters: a bit is set. The head
- * of a character has one, too, unless marks follow it. */
-static inline uint64_t is_open(uint64_t head) { return digits_of(head) | (head & (0xFFull << 56 | STEM_BEYOND_ASCII)); }
+/* Whether its head does not tell all of a token: the hash of a long word or of a character with marks, the trait of a
+ * figure, the first letters of a word beyond ASCII. The head of a character without marks has some of these bits. */
+static inline bool is_open(uint64_t head, uint8_t kind) {
+    return ((digits_of(head) | (head & (0xFFull << 56 | STEM_BEYOND_ASCII))) != 0) != kind;
+}
 
 /* The hash of such a token. */
 static inline uint64_t hash_token(const token_list *tokens, int64_t i, uint64_t seed) {
@@ -206,12 +207,12 @@ static void take_tokens(token_list *tokens, const token_tables *tables) {
             uint64_t hash = hash_head(heads[i], seed);
             hashes[i] = hash;
             last[found] = (int32_t)i;
-            found += ((is_open(heads[i]) != 0) ^ kinds[i]) | may_be_known(hash, known_bits);
+            found += is_open(heads[i], kinds[i]) | may_be_known(hash, known_bits);
         }
         for (int64_t k = 0; k < found; k++) {
             int64_t i = last[k];
             bool is_word = !kinds[i];
-            uint64_t hash = (is_open(heads[i]) != 0) ^ kinds[i] ? hash_token(tokens, i, seed) : hashes[i];
+            uint64_t hash = is_open(heads[i], kinds[i]) ? hash_token(tokens, i, seed) : hashes[i];
             hashes[i] = hash;
             uint8_t trait = is_word && digits_of(heads[i]) ? FIGURE : look_up(is_word ? hashes + i : &hash, tables);
             tokens->traits[i] = trait;
@@ -278,8 +279,11 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
         if (kind == PART && is_character) {
             tokens->places[2 * tokens->count - 1] = (int32_t)(at + width);
             tokens->heads[tokens->count - 1] = 0;
-        } else if (kind == CHARACTER || kind == PART) add_token(tokens, 1, at, at + width, ~(uint64_t)code);
-        else if (is_mark(code)) add_mark(tokens, at, tokens->count);
+        } else if (kind == CHARACTER || kind == PART) {
+            add_token(tokens, 1, at, at + width, ~(uint64_t)code);
+        } else if (is_mark(code)) {
+            add_mark(tokens, at, tokens->count);
+        }
         is_character = kind == CHARACTER || kind == PART;
     }
 }
