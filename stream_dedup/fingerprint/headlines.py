@@ -14,8 +14,8 @@ from stream_dedup.news.item import Item
 
 _TABLE = Path(__file__).with_name("labels.txt")
 # Separators before a site's name: "Headline - Site", "Headline | Section | Site", "标题_网站".
-# Space is bounded, because the search would scan a megabyte of it again from each of its characters. Both patterns begin
-# with a set of characters, to which a search skips quickly.
+# Space is bounded, because the search would scan a megabyte of it again from each of its characters. Both patterns
+# begin with a set of characters, to which a search skips quickly.
 _CHARACTER = r"[\u3040-\u30ff\u3400-\u9fff]"
 _SEPARATOR = re.compile(
     r"[\s|｜_–—－-](?:(?<=\s)\s{0,7}(?:[-–—|·•»]{1,2}\s{1,8}|[|｜_]\s{0,8})|(?<=[|｜_])\s{0,8}"
