@@ -121,7 +121,7 @@ static inline uint64_t first_slot(uint64_t hash, uint64_t secret, uint64_t mask)
     return ((uint64_t)(product >> 64) ^ (uint64_t)product) & mask;
 }
 
-/* Slots for `distinct`. */
+/* Scratch of `distinct`. */
 typedef struct {
     uint32_t *slots;
     uint64_t secret;
@@ -129,7 +129,7 @@ typedef struct {
 
 /* Take a table of at most `count` hashes. */
 static inline slot_table take_slots(arena *scratch, int64_t count) {
-    return (slot_table){arena_take(scratch, slots_for(count), sizeof(uint32_t)), arena_secret(scratch)};
+    return (slot_table){arena_take(scratch, slots_for(count) + 2 * count + 1, sizeof(uint32_t)), arena_secret(scratch)};
 }
 
 /* ---- blocks of bytes ---- */
@@ -202,10 +202,12 @@ typedef struct {
     uint8_t *text;    /* folded, with SLACK spaces behind it */
     int32_t *places;  /* start and end of each token in `text` */
     uint64_t *hashes; /* of each token */
-    uint64_t *heads;  /* of each word, `head_of` */
+    uint64_t *heads;  /* `head_of` each word; of a character its code, inverted (that of U+6574 is "te"), 0 with marks */
     uint8_t *kinds;   /* 1 for a character of a script without spaces, 0 for a word */
     uint8_t *traits;  /* of each token */
-    int64_t count;
+    int32_t *special; /* the tokens with a trait, and the words whose first letters are not all ASCII; ascending */
+    int32_t *marks;   /* bytes that may end a line or a sentence: the place of each, and how many tokens are before it */
+    int64_t count, special_count, mark_count;
     int64_t size;          /* bytes of `text` */
     bool has_characters;   /* whether any kind is 1 */
 } token_list;
@@ -236,7 +238,11 @@ static inline uint64_t head_of(const uint8_t *word, int64_t size) {
     return load64(word) & masks[min_i64(size, 8)];
 }
 
-/* The hash of a word of at most eight bytes. */
+/* Letters of a word that count in words.c; of their bytes the highest bits, set beyond ASCII. */
+enum { STEM_LETTERS = 5 };
+#define STEM_BEYOND_ASCII 0x8080808080ull
+
+/* The hash of a word of at most eight bytes; of a character. */
 static inline uint64_t hash_head(uint64_t head, uint64_t seed) { return mix((head ^ seed) * GOLDEN); }
 
 /* Hash the bytes of a word, eight at a time. */
@@ -275,7 +281,6 @@ typedef struct {
 
 /* Lines and sentences of one text. */
 typedef struct {
-    int32_t *marks;    /* scratch: bytes that may end one */
     int32_t *ends;     /* the token after each */
     bool *is_sentence; /* it ends in a sentence mark and not at the end of a line */
     int64_t count;

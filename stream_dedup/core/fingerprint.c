@@ -44,10 +44,11 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     list->heads = arena_take(scratch, tokens, sizeof *list->heads);
     list->kinds = arena_take(scratch, tokens, 1);
     list->traits = arena_take(scratch, tokens, 1);
+    list->special = arena_take(scratch, tokens, sizeof *list->special);
+    list->marks = arena_take(scratch, 2 * bytes, sizeof *list->marks);
     work->features = arena_take(scratch, tokens, sizeof *work->features);
     work->numbers = arena_take(scratch, tokens, sizeof *work->numbers);
     work->words = arena_take(scratch, tokens, sizeof *work->words);
-    work->sentences.marks = arena_take(scratch, bytes, sizeof *work->sentences.marks);
     work->sentences.ends = arena_take(scratch, tokens + 1, sizeof *work->sentences.ends);
     work->sentences.is_sentence = arena_take(scratch, tokens + 1, 1);
     work->members = arena_take(scratch, units, sizeof *work->members);

@@ -22,38 +22,20 @@ enum {
 enum { WRAPPED_LINES = 3, LONGEST_LINE = 80, FULL_LINE = 50 };
 /* A full stop after a word or number of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m."; "17. November". */
 enum { ABBREVIATION = 4, ORDINAL = 3 };
-/* Tokens that the search for a mark's token skips at once; marks are some twenty words apart. */
-enum { STRIDE = 8 };
 /* A sentence mark may follow the last word and its quotes and brackets. */
 enum { MARK_DISTANCE = 4 };
-enum { BLOCK = 64 };
-
-/* Write the places of all bytes that may end a line or a sentence, up to the end of the block of `stop`. */
-static int64_t find_marks(const uint8_t *text, int64_t stop, int32_t *marks) {
-    int64_t found = 0;
-    for (int64_t base = 0; base < stop; base += BLOCK) {
-        uint64_t mask = 0;
-        for (int at = 0; at < BLOCK; at += 16) {
-            bytes16 block = load16(text + base + at);
-            bytes16 marked = (bytes16)(block == '\n') | (bytes16)(block == '.');
-            marked |= (bytes16)(block == '!') | (bytes16)(block == '?') | (bytes16)(block == '|');
-            mask |= high_bits(marked) << at;
-        }
-        for (; mask; mask &= mask - 1) marks[found++] = (int32_t)(base + trailing_zeros(mask));
-    }
-    return found;
-}
+enum { BLOCK = 64 }; /* marks count up to the end of the block of the last one that may follow a word */
 
 /* Whether the lines of text[:stop] are wrapped. */
 static bool is_wrapped(const uint8_t *text, int64_t stop, const int32_t *marks, int64_t mark_count) {
     int64_t start = 0, lines = 0, full = 0;
     for (int64_t k = 0; k < mark_count; k++) {
-        if (text[marks[k]] != '\n') continue;
-        int64_t length = marks[k] - start;
+        if (text[marks[2 * k]] != '\n') continue;
+        int64_t length = marks[2 * k] - start;
         if (length > LONGEST_LINE) return false;
         lines++;
         full += length >= FULL_LINE;
-        start = marks[k] + 1;
+        start = marks[2 * k] + 1;
     }
     return stop - start <= LONGEST_LINE && lines + 1 >= WRAPPED_LINES && 2 * full >= lines;
 }
@@ -88,18 +70,17 @@ static bool is_without_marks(const token_list *tokens) {
 /* Find the ends of the lines and sentences of a text. */
 void split_sentences(const token_list *tokens, sentence_list *sentences) {
     const uint8_t *text = tokens->text;
-    const int32_t *places = tokens->places, *marks = sentences->marks;
+    const int32_t *places = tokens->places, *marks = tokens->marks;
     int32_t *ends = sentences->ends;
-    int64_t count = tokens->count, n = 0, token = 0;
+    int64_t count = tokens->count, n = 0;
     sentences->count = 0;
     if (!count) return;
-    int64_t stop = places[2 * count - 1] + MARK_DISTANCE, mark_count = find_marks(text, stop, sentences->marks);
+    int64_t stop = places[2 * count - 1] + MARK_DISTANCE, mark_count = tokens->mark_count;
+    while (mark_count && marks[2 * mark_count - 2] >= (stop + BLOCK - 1) / BLOCK * BLOCK) mark_count--;
     bool wrapped = is_wrapped(text, stop, marks, mark_count);
-    for (int64_t k = 0; k < mark_count && marks[k] < stop; k++) {
-        int64_t at = marks[k];
+    for (int64_t k = 0; k < mark_count && marks[2 * k] < stop; k++) {
+        int64_t at = marks[2 * k], token = marks[2 * k + 1];
         if (wrapped && text[at] == '\n' && text[at + 1] > ' ') continue;
-        while (token + STRIDE < count && places[2 * (token + STRIDE) - 1] <= at) token += STRIDE;
-        while (token < count && places[2 * token + 1] <= at) token++;
         if (!token || (n && ends[n - 1] == token)) continue;
         if (text[at] == '.' && !ends_sentence(tokens, token, at)) continue;
         if (text[at] == '|' && !is_indic(tokens, token - 1)) continue;

@@ -23,7 +23,8 @@ void write_codes(const token_list *tokens, const uint32_t *stems, const number *
         uint16_t word = (uint16_t)(((uint64_t)stems[i] * STEMS >> 32) << STEM_SHIFT | hashes[i] >> (64 - STEM_SHIFT));
         out[i] = kinds[i] ? (uint16_t)((hashes[i] >> 32) * FIGURE_CODES >> 32) : word;
     }
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t k = 0; k < tokens->special_count && tokens->special[k] < count; k++) {
+        int64_t i = tokens->special[k];
         if (traits[i] <= HINT) continue;
         if (traits[i] == NEGATION) out[i] = (uint16_t)(NEGATION_CODES + (hashes[i] >> 32) % (CODES - NEGATION_CODES));
         else if (traits[i] == FIGURE && !kinds[i]) out[i] = FURTHER_GROUP; /* unless a number begins there */

@@ -43,19 +43,30 @@ int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *r
 
 /* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`.
  *
- * table: of at least `count` hashes. It holds positions in `out`, which are half as wide as hashes, so that it stays
- * in the first-level cache and is cleared quickly. */
+ * table: of at least `count` hashes. It has chains, of positions, which are half as wide as hashes, so that it stays in
+ * the first-level cache and is cleared quickly. The first loop has no branch; the second one looks at the few hashes
+ * whose slot was taken. */
 int64_t distinct(const uint64_t *hashes, int64_t count, slot_table table, uint64_t *out) {
-    int64_t size = slots_for(count), members = 0;
-    uint32_t *slots = table.slots;
-    uint64_t mask = (uint64_t)size - 1;
+    int64_t size = slots_for(count), doubtful = 0, repeated = 0;
+    uint32_t *slots = table.slots, *before = slots + size, *places = before + count; /* the one before in its chain */
     memset(slots, 0, (size_t)size * sizeof *slots);
     for (int64_t i = 0; i < count; i++) {
-        uint64_t hash = hashes[i], slot = first_slot(hash, table.secret, mask);
-        while (slots[slot] && out[slots[slot] - 1] != hash) slot = (slot + 1) & mask;
-        if (slots[slot]) continue;
-        out[members++] = hash;
-        slots[slot] = (uint32_t)members;
+        uint32_t *newest = slots + first_slot(hashes[i], table.secret, (uint64_t)size - 1);
+        places[doubtful] = (uint32_t)i;
+        doubtful += (before[i] = *newest) != 0;
+        *newest = (uint32_t)i + 1;
+    }
+    for (int64_t k = 0; k < doubtful; k++) {
+        uint32_t earlier = before[places[k]];
+        while (earlier && hashes[earlier - 1] != hashes[places[k]]) earlier = before[earlier - 1];
+        places[repeated] = places[k];
+        repeated += earlier != 0;
+    }
+    int64_t members = 0, from = 0;
+    for (int64_t k = 0; k <= repeated; from = places[k++] + 1) {
+        int64_t kept = (k < repeated ? places[k] : count) - from;
+        memmove(out + members, hashes + from, (size_t)kept * sizeof *out);
+        members += kept;
     }
     return members;
 }

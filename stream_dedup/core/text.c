@@ -36,25 +36,44 @@ static inline uint64_t word_mask(const uint8_t *text) {
     return mask;
 }
 
+static inline bool is_mark(uint32_t code) {
+    return code == '\n' || code == '.' || code == '!' || code == '?' || code == '|';
+}
+
+/* A bit for each byte of a block that is a mark. */
+static inline uint64_t mark_mask(const uint8_t *text) {
+    uint64_t mask = 0;
+    for (int at = 0; at < MASKED; at += 16) {
+        bytes16 block = load16(text + at);
+        bytes16 marked = (bytes16)(block == '\n') | (bytes16)(block == '.') | (bytes16)(block == '|');
+        mask |= high_bits(marked | (bytes16)(block == '!') | (bytes16)(block == '?')) << at;
+    }
+    return mask;
+}
+
+static inline void add_mark(token_list *tokens, int64_t place, int64_t token) {
+    tokens->marks[2 * tokens->mark_count] = (int32_t)place;
+    tokens->marks[2 * tokens->mark_count++ + 1] = (int32_t)token;
+}
+
 /* The text that is folded, and how far. */
 typedef struct {
     const uint8_t *start, *at, *end;
     uint8_t *first, *out;
-    bool has_characters;
+    uint32_t written; /* the bits of all entries that were written */
 } folding;
 
-/* Append the character of an entry. */
-static inline void write_entry(folding *text, uint32_t entry) {
+/* Append the character of an entry; return the new end. */
+static inline uint8_t *write_entry(uint8_t *out, const uint8_t *first, uint32_t entry, uint32_t *written) {
     uint32_t code = entry & CODE_MASK;
-    if (class_of(entry) == IGNORED) return;
-    text->has_characters |= class_of(entry) == CHARACTER || class_of(entry) == PART;
+    if (class_of(entry) == IGNORED) return out;
+    *written |= entry;
     if (code < 0x80) {
-        *text->out++ = (uint8_t)code;
-        return;
+        *out++ = (uint8_t)code;
+        return out;
     }
     /* Letters that follow digits are a word of their own: a counter or an ending, which other writers set apart. */
-    if (class_of(entry) == WORD && text->out > text->first && is_digit(text->out[-1])) *text->out++ = ' ';
-    uint8_t *out = text->out;
+    if (class_of(entry) == WORD && out > first && is_digit(out[-1])) *out++ = ' ';
     if (code < 0x800) {
         *out++ = (uint8_t)(0xC0 | code >> 6);
     } else {
@@ -63,39 +82,53 @@ static inline void write_entry(folding *text, uint32_t entry) {
         *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
     }
     *out++ = (uint8_t)(0x80 | (code & 0x3F));
-    text->out = out;
+    return out;
 }
 
-/* Fold characters beyond ASCII, drop apostrophes and keep spaces, up to the next other byte; false if the tables cannot. */
+/* Fold characters beyond ASCII, drop apostrophes and keep spaces, up to the next other byte; false if the tables cannot.
+ * In local variables: a write of a byte could change any other. */
 static bool fold_by_table(folding *text, const token_tables *tables) {
-    uint32_t before = INERT;
-    while (text->at < text->end) {
-        const uint8_t *at = text->at;
+    const uint8_t *at = text->at, *end = text->end, *first = text->first;
+    const uint32_t *folds = tables->folds;
+    uint32_t last = (uint32_t)tables->fold_count - 1, before = INERT, written = 0;
+    uint8_t *out = text->out, previous = out > first ? out[-1] : ' ';
+    for (int64_t width; at < end; at += width) {
+        width = 1;
         if (*at == '\'' || *at == ' ') {
-            if (*at == ' ') *text->out++ = ' ';
+            if (*at == ' ') *out++ = previous = ' ';
             before = INERT;
-            text->at++;
             continue;
         }
-        if (*at < 0x80) return true;
+        if (*at < 0x80) break;
         if (!tables->fold_count) return false;
-        int64_t width;
-        uint32_t code = decode_character(at, &width);
-        text->at += width;
-        uint32_t entry = tables->folds[min_i64(code, tables->fold_count - 1)];
+        uint32_t code = decode_character(at, &width), entry = folds[code < last ? code : last];
         uint32_t behaviour = entry >> KIND_SHIFT & 3;
         /* Normalisation may swap two marks, or move a mark in front of an accent that is part of its letter. */
-        if (behaviour == CONTEXT || (behaviour == MARK && before != INERT)) return false;
+        if ((behaviour == CONTEXT) | ((behaviour == MARK) & (before != INERT))) return false;
         before = behaviour;
-        if (entry & EXPANDS) {
-            const uint32_t *parts = tables->longer_folds + ((entry & CODE_MASK) >> 4);
-            for (uint32_t k = 0; k < (entry & 15); k++) write_entry(text, parts[k]);
+        bool is_same = (entry & (CODE_MASK | EXPANDS)) == code && class_of(entry) != IGNORED;
+        if (is_same && width < 4 && !is_digit(previous)) { /* most */
+            previous = at[0];
+            written |= entry;
+            out[0] = at[0];
+            out[1] = at[1];
+            out[2] = at[width - 1];
+            out += width;
             continue;
         }
-        /* A non-joiner is a space behind an Arabic letter, whose two bytes begin with 0xD8 to 0xDB. */
-        if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *text->out++ = ' ';
-        write_entry(text, entry);
+        if (entry & EXPANDS) {
+            const uint32_t *parts = tables->longer_folds + ((entry & CODE_MASK) >> 4);
+            for (uint32_t k = 0; k < (entry & 15); k++) out = write_entry(out, first, parts[k], &written);
+        } else {
+            /* A non-joiner is a space behind an Arabic letter, whose two bytes begin with 0xD8 to 0xDB. */
+            if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *out++ = ' ';
+            out = write_entry(out, first, entry, &written);
+        }
+        previous = out > first ? out[-1] : ' ';
     }
+    text->at = at;
+    text->out = out;
+    text->written |= written;
     return true;
 }
 
@@ -103,7 +136,7 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
  * fold the text. Blocks are read only within the text: the last one is a copy. */
 static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tables, uint8_t *out,
                     bool *has_characters) {
-    folding text = {start, start, start + size, out, out, false};
+    folding text = {start, start, start + size, out, out, 0};
     while (text.at < text.end) {
         int64_t left = text.end - text.at;
         uint8_t last[FOLDED];
@@ -115,13 +148,13 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
         if (step < FOLDED && !fold_by_table(&text, tables)) return -1;
     }
     memset(text.out, ' ', SLACK);
-    *has_characters = text.has_characters;
+    *has_characters = text.written >> CLASS_SHIFT & (CHARACTER | PART); /* no bit of another written class */
     return text.out - out;
 }
 
-/* Whether one of the first eight bytes of a word is a digit: of the bytes of words, these alone have the fifth bit, but
+/* The highest bit of each byte of a head that is a digit: of the bytes of words, digits alone have the fifth bit, but
  * not the seventh and the eighth. */
-static inline bool has_digit(uint64_t head) { return (head << 3 & ~(head << 1 | head) & 0x8080808080808080ull) != 0; }
+static inline uint64_t digits_of(uint64_t head) { return head << 3 & ~(head << 1 | head) & 0x8080808080808080ull; }
 
 /* Whether the lexicon may have a hash: of three in a hundred it has not. */
 static inline bool may_be_known(uint64_t hash, const uint64_t *known_bits) {
@@ -141,36 +174,53 @@ static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
     return NO_TRAIT;
 }
 
-/* Fill the head, hash and trait of word i. */
-static inline void take_word(token_list *tokens, int64_t i, const token_tables *tables) {
-    int64_t start = tokens->places[2 * i], size = tokens->places[2 * i + 1] - start;
-    tokens->heads[i] = head_of(tokens->text + start, size);
-    tokens->hashes[i] = hash_word(tokens->text + start, size, tables->seed);
-    tokens->traits[i] = has_digit(tokens->heads[i]) ? FIGURE : look_up(tokens->hashes + i, tables);
+/* Whether its head does not tell all of a token: the hash of a long word or of a character with marks, the trait of a
+ * figure, the first letters of a word beyond ASCII. The head of a character without marks has some of these bits. */
+static inline bool is_open(uint64_t head, uint8_t kind) {
+    return ((digits_of(head) | (head & (0xFFull << 56 | STEM_BEYOND_ASCII))) != 0) != kind;
 }
 
-/* Do so for all words. Whether one is long, or in the lexicon, is hard to predict: those of a block come last. */
-static void take_words(token_list *tokens, const token_tables *tables) {
+/* The hash of such a token. */
+static inline uint64_t hash_token(const token_list *tokens, int64_t i, uint64_t seed) {
+    const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
+    if (!tokens->kinds[i]) return hash_word(start, end - start, seed);
+    int64_t width;
+    uint64_t hash = hash_head(~(uint64_t)decode_character(start, &width), seed);
+    while ((start += width) < end)
+        hash = mix(rolled(hash, hash_head(~(uint64_t)decode_character(start, &width), seed)));
+    return hash;
+}
+
+/* Fill hashes and traits by places, kinds and heads. Which tokens need more than their head is hard to predict: in each
+ * block they come last. */
+static void take_tokens(token_list *tokens, const token_tables *tables) {
     static const uint64_t nothing[1 << (LEXICON_BITS - 6)];
-    const uint64_t *known_bits = tables->known_bits ? tables->known_bits : nothing;
-    const int32_t *places = tokens->places;
-    const uint8_t *text = tokens->text;
-    uint8_t *traits = tokens->traits;
-    uint64_t *heads = tokens->heads, *hashes = tokens->hashes, seed = tables->seed;
+    const uint64_t *known_bits = tables->known_bits ? tables->known_bits : nothing, *heads = tokens->heads;
+    const uint8_t *kinds = tokens->kinds;
+    uint64_t *hashes = tokens->hashes, seed = tables->seed;
+    int64_t specials = 0;
     int32_t last[HASHED];
+    memset(tokens->traits, NO_TRAIT, (size_t)tokens->count);
     for (int64_t first = 0; first < tokens->count; first += HASHED) {
         int64_t until = min_i64(first + HASHED, tokens->count), found = 0;
         for (int64_t i = first; i < until; i++) {
-            int64_t start = places[2 * i], size = places[2 * i + 1] - start;
-            uint64_t head = head_of(text + start, size), hash = hash_head(head, seed);
-            heads[i] = head;
+            uint64_t hash = hash_head(heads[i], seed);
             hashes[i] = hash;
-            traits[i] = (uint8_t)(FIGURE * has_digit(head));
             last[found] = (int32_t)i;
-            found += (size > 8) | may_be_known(hash, known_bits);
+            found += is_open(heads[i], kinds[i]) | may_be_known(hash, known_bits);
         }
-        for (int64_t k = 0; k < found; k++) take_word(tokens, last[k], tables);
+        for (int64_t k = 0; k < found; k++) {
+            int64_t i = last[k];
+            bool is_word = !kinds[i];
+            uint64_t hash = is_open(heads[i], kinds[i]) ? hash_token(tokens, i, seed) : hashes[i];
+            hashes[i] = hash;
+            uint8_t trait = is_word && digits_of(heads[i]) ? FIGURE : look_up(is_word ? hashes + i : &hash, tables);
+            tokens->traits[i] = trait;
+            tokens->special[specials] = (int32_t)i;
+            specials += trait || (is_word && heads[i] & STEM_BEYOND_ASCII);
+        }
     }
+    tokens->special_count = specials;
 }
 
 /* The places of the ones among four bits, and their number: to write four places each time takes no branch. */
@@ -179,14 +229,16 @@ static const places4 ONES[] = {{0}, {0},    {1},    {0, 1},    {2},    {0, 2},  
                                {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
 static const uint8_t ONE_COUNTS[] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 
-/* Tokenise a folded text of scripts with spaces. */
-static void split_words(token_list *tokens, const token_tables *tables) {
+/* Find the words of a folded text of scripts with spaces. */
+static void split_words(token_list *tokens) {
     int32_t *places = tokens->places;
     int64_t edges = 0;
     uint64_t carry = 0;
     for (int64_t base = 0; base < tokens->size + 1; base += MASKED) {
         uint64_t mask = word_mask(tokens->text + base), changes = mask ^ (mask << 1 | carry);
         carry = mask >> 63;
+        for (uint64_t marks = mark_mask(tokens->text + base); marks; marks &= marks - 1) /* a word has two edges */
+            add_mark(tokens, base + trailing_zeros(marks), (edges + bit_count(changes & (marks ^ (marks - 1)))) / 2);
         for (int64_t at = base; at < base + MASKED; at += 4, changes >>= 4) {
             places4 found = ONES[changes & 15] + (int32_t)at;
             memcpy(places + edges, &found, sizeof found);
@@ -194,27 +246,24 @@ static void split_words(token_list *tokens, const token_tables *tables) {
         }
     }
     tokens->count = edges / 2;
-    tokens->has_characters = false;
     memset(tokens->kinds, 0, (size_t)tokens->count);
-    take_words(tokens, tables);
+    for (int64_t i = 0; i < tokens->count; i++)
+        tokens->heads[i] = head_of(tokens->text + places[2 * i], places[2 * i + 1] - places[2 * i]);
 }
 
-/* Append a token; return its number. */
-static inline int64_t add_token(token_list *tokens, uint8_t kind, int64_t start, int64_t end) {
+static inline void add_token(token_list *tokens, uint8_t kind, int64_t start, int64_t end, uint64_t head) {
     int64_t place = tokens->count++;
     tokens->kinds[place] = kind;
+    tokens->heads[place] = head;
     tokens->places[2 * place] = (int32_t)start;
     tokens->places[2 * place + 1] = (int32_t)end;
-    return place;
 }
 
-/* Tokenise a folded text with characters that are tokens. */
+/* Find the tokens of a folded text with characters that are tokens. */
 static void split_characters(token_list *tokens, const token_tables *tables) {
     const uint8_t *text = tokens->text;
     int64_t word = -1, width;
-    bool is_character = false; /* what stands before */
-    tokens->count = 0;
-    tokens->has_characters = false;
+    bool is_character = false;                              /* what stands before */
     for (int64_t at = 0; at <= tokens->size; at += width) { /* a space follows the text */
         uint32_t code = text[at];
         width = 1;
@@ -225,32 +274,30 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
             is_character = false;
             continue;
         }
-        if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), tables);
+        if (word >= 0) add_token(tokens, 0, word, at, head_of(text + word, at - word));
         word = -1;
-        bool goes_on = kind == PART && is_character;
-        is_character = kind == CHARACTER || kind == PART;
-        if (is_character) {
-            int64_t i = goes_on ? tokens->count - 1 : add_token(tokens, 1, at, at + width);
-            /* Inverted, because the code point of U+6574 equals the bytes of the word "te". */
-            uint64_t hash = mix((~(uint64_t)code ^ tables->seed) * GOLDEN);
-            if (goes_on) hash = mix(rolled(tokens->hashes[i], hash));
-            tokens->places[2 * i + 1] = (int32_t)(at + width);
-            tokens->hashes[i] = hash;
-            tokens->traits[i] = look_up(&hash, tables);
-            tokens->has_characters = true;
+        if (kind == PART && is_character) {
+            tokens->places[2 * tokens->count - 1] = (int32_t)(at + width);
+            tokens->heads[tokens->count - 1] = 0;
+        } else if (kind == CHARACTER || kind == PART) {
+            add_token(tokens, 1, at, at + width, ~(uint64_t)code);
+        } else if (is_mark(code)) {
+            add_mark(tokens, at, tokens->count);
         }
+        is_character = kind == CHARACTER || kind == PART;
     }
 }
 
 /* Tokenise valid UTF-8. False if the tables cannot fold the text: then `characters.fold` folds it in Python, and
  * another call tokenises it with an identity table. */
 bool tokenise(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens) {
-    bool has_characters = false;
-    tokens->count = 0;
-    tokens->size = fold(text, size, tables, tokens->text, &has_characters);
+    tokens->count = tokens->special_count = tokens->mark_count = 0;
+    tokens->has_characters = false;
+    tokens->size = fold(text, size, tables, tokens->text, &tokens->has_characters);
     if (tokens->size < 0) return false;
-    if (has_characters) split_characters(tokens, tables);
-    else split_words(tokens, tables);
+    if (tokens->has_characters) split_characters(tokens, tables);
+    else split_words(tokens);
+    take_tokens(tokens, tables);
     return true;
 }
 

@@ -19,9 +19,6 @@
  */
 #include "core.h"
 
-enum { STEM_LETTERS = 5 }; /* letters of a word that count */
-static const uint64_t STEM_BEYOND_ASCII = 0x8080808080;
-
 /* The hash of the first letters of a word if they have a byte each. */
 static inline uint64_t stem_of_ascii(uint64_t head, uint64_t seed) {
     return hash_head(head & (UINT64_MAX >> (64 - 8 * STEM_LETTERS)), seed);
@@ -74,13 +71,16 @@ int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_tab
     return found;
 }
 
+static void find_stems(const uint64_t *restrict heads, int64_t count, uint64_t seed, uint32_t *restrict out) {
+    for (int64_t i = 0; i < count; i++) out[i] = narrowed(stem_of_ascii(heads[i], seed));
+}
+
 /* Write the feature of each token, narrowed; 0 where none begins. */
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out) {
-    if (!tokens->has_characters) { /* most texts, most words: a loop without a branch takes half of the time */
-        for (int64_t i = 0; i < tokens->count; i++) out[i] = narrowed(stem_of_ascii(tokens->heads[i], seed));
-        for (int64_t i = 0; i < tokens->count; i++)
-            if (tokens->traits[i] >= NUMBER_WORD || tokens->heads[i] & STEM_BEYOND_ASCII)
-                out[i] = narrowed(stem_of(tokens, i, seed));
+    if (!tokens->has_characters) { /* most texts */
+        find_stems(tokens->heads, tokens->count, seed, out);
+        for (int64_t k = 0; k < tokens->special_count; k++)
+            out[tokens->special[k]] = narrowed(stem_of(tokens, tokens->special[k], seed));
         return;
     }
     for (int64_t i = 0; i < tokens->count; i++) {
@@ -136,10 +136,10 @@ static uint64_t number_at(const token_list *tokens, int64_t i, uint64_t seed, in
 /* Write each number of a text: figures, words with digits, number words; return how many there are, at most one a
  * token. */
 int64_t find_numbers(const token_list *tokens, uint64_t seed, number *out) {
-    int64_t found = 0;
-    for (int64_t i = 0, next; i < tokens->count; i = next) {
-        next = i + 1;
-        if (tokens->traits[i] < NUMBER_WORD || tokens->kinds[i]) continue;
+    int64_t found = 0, next = 0; /* next: the token after a number */
+    for (int64_t k = 0; k < tokens->special_count; k++) {
+        int64_t i = tokens->special[k];
+        if (tokens->traits[i] < NUMBER_WORD || tokens->kinds[i] || i < next) continue;
         out[found++] = (number){narrowed(number_at(tokens, i, seed, &next)), (int32_t)i};
     }
     return found;

@@ -218,8 +218,8 @@ class TokenList(Struct, name="token_list"):
     """The tokens of one text, as the core fills them."""
 
     _fields_ = (
-        ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("heads", POINTER), ("kinds", POINTER),
-        ("traits", POINTER), ("count", INT64), ("size", INT64), ("has_characters", BOOL),
+        *fields(POINTER, "text places hashes heads kinds traits special marks"),
+        *fields(INT64, "count special_count mark_count size"), ("has_characters", BOOL),
     )  # fmt: skip
     count: int
     size: int
@@ -240,6 +240,8 @@ def tokens_of(text: bytes, tables: Tables) -> TokenList:
         heads=np.empty(size, np.uint64),
         kinds=np.empty(size, np.uint8),
         traits=np.empty(size, np.uint8),
+        special=np.empty(size, np.int32),
+        marks=np.empty(2 * size, np.int32),
     )
     call("tokens_of_text", np.frombuffer(text, np.uint8), len(text), tables, tokens)
     return tokens
