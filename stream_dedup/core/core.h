@@ -856,9 +856,17 @@ typedef struct subject {
 /* What the questions of judge.c find: decide.py says what each means. */
 typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, PREFERRED, DIFFERENT } finding;
 
+/* Where and when an item came, and how long it is: a part of its signature, from TIME_AT on. */
+typedef struct origin {
+    int64_t time, offset;
+    int32_t partition;
+    uint32_t body_size;
+} origin;
+
 /* What became of an item: OUTCOME in decide.py. */
 typedef struct outcome {
     int64_t row, row_number;
+    origin original;
     similarity similar;
     most_new adds;
     float logit;

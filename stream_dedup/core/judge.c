@@ -235,8 +235,12 @@ static int64_t judge_next(judge *judge, int64_t item) {
     outcome->candidates = (int32_t)count;
     outcome->finding = (uint8_t)answer.finding;
     outcome->logit = answer.logit;
-    if (by) outcome->row = by->item == NONE ? by->row : -1 - by->item;
-    remember(judge, item, by ? view_of(batch, by).signature : NULL);
+    const uint8_t *decided = by ? view_of(batch, by).signature : NULL;
+    if (by) {
+        outcome->row = by->item == NONE ? by->row : -1 - by->item;
+        memcpy(&outcome->original, decided + TIME_AT, sizeof outcome->original);
+    }
+    remember(judge, item, decided);
     return 0;
 }
 
