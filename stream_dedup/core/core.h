@@ -80,6 +80,12 @@ static inline uint64_t load64(const uint8_t *from) {
 
 static inline int64_t trailing_zeros(uint64_t word) { return word ? __builtin_ctzll(word) : 64; }
 /* In plain arithmetic, which gcc vectorises: without -mpopcnt the builtin is a call. */
+static inline int64_t bit_count(uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555;
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F;
+    return (int64_t)(word * 0x0101010101010101 >> 56);
+}
 static inline uint32_t bit_count32(uint32_t word) {
     word -= word >> 1 & 0x55555555;
     word = (word & 0x33333333) + (word >> 2 & 0x33333333);
@@ -87,8 +93,6 @@ static inline uint32_t bit_count32(uint32_t word) {
     word += word >> 8;
     return (word + (word >> 16)) & 63;
 }
-
-static inline int64_t bit_count(uint64_t word) { return __builtin_popcountll(word); }
 
 static inline void set_bit(uint8_t *bits, int64_t place) { bits[place >> 3] |= (uint8_t)(1 << (place & 7)); }
 static inline bool has_bit(const uint8_t *bits, int64_t place) { return bits[place >> 3] >> (place & 7) & 1; }

@@ -160,6 +160,7 @@ static void compare(judge *judge, int64_t item, const candidate *candidates, int
     view own = view_at(&batch->items, item);
     for (int64_t k = 0; k < count; k++) {
         known[k] = view_of(batch, &candidates[k]);
+        __builtin_prefetch(known[k].body); /* the next candidates' words come while the first is compared */
         int64_t age = batch->subjects[item].step - arrival_of(batch, &candidates[k]) / batch->arrivals.step_length;
         known[k].is_old = age > batch->arrivals.text_steps;
         pairs[k].apart = hours_apart(batch, item, &candidates[k], known[k].signature);
