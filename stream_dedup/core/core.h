@@ -80,6 +80,12 @@ static inline uint64_t load64(const uint8_t *from) {
 
 static inline int64_t trailing_zeros(uint64_t word) { return word ? __builtin_ctzll(word) : 64; }
 /* In plain arithmetic, which gcc vectorises: without -mpopcnt the builtin is a call. */
+static inline int64_t bit_count(uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555;
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F;
+    return (int64_t)(word * 0x0101010101010101 >> 56);
+}
 static inline uint32_t bit_count32(uint32_t word) {
     word -= word >> 1 & 0x55555555;
     word = (word & 0x33333333) + (word >> 2 & 0x33333333);
@@ -87,8 +93,6 @@ static inline uint32_t bit_count32(uint32_t word) {
     word += word >> 8;
     return (word + (word >> 16)) & 63;
 }
-
-static inline int64_t bit_count(uint64_t word) { return __builtin_popcountll(word); }
 
 static inline void set_bit(uint8_t *bits, int64_t place) { bits[place >> 3] |= (uint8_t)(1 << (place & 7)); }
 static inline bool has_bit(const uint8_t *bits, int64_t place) { return bits[place >> 3] >> (place & 7) & 1; }
@@ -863,9 +867,17 @@ typedef struct subject {
 /* What the questions of judge.c find: decide.py says what each means. */
 typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, PREFERRED, DIFFERENT } finding;
 
+/* Where and when an item came, and how long it is: a part of its signature, from TIME_AT on. */
+typedef struct origin {
+    int64_t time, offset;
+    int32_t partition;
+    uint32_t body_size;
+} origin;
+
 /* What became of an item: OUTCOME in decide.py. */
 typedef struct outcome {
     int64_t row, row_number;
+    origin original;
     similarity similar;
     most_new adds;
     float logit;

@@ -29,17 +29,21 @@ enum {
     FEW_CHANGED = 3, /* words of a headline that denies the known one: "passes", "does not pass" */
 };
 
+/* A place of the own text, and the first place of the headline that has its code. */
+typedef struct said {
+    int16_t place, of_headline;
+} said;
+
 struct diff {
     uint16_t *own, *known;       /* codes, with GRAM zeros behind them */
     int64_t own_count, known_count, own_headline, known_headline;
     int16_t *heads, *next;       /* positions of the own grams by hash */
     int64_t bits;
     uint8_t *grams;              /* bits of the own grams, 8 a head: few of another text are found by chance */
-    int32_t *partners;           /* of each own code: its place in `known`, or NONE */
+    int32_t *partners;           /* of each own code: its place in `known`, or NONE; behind them `known_count` */
     int32_t *is_used;            /* of each known code: whether it has a partner; a byte could change any pointer here */
-    uint16_t new_headline[HEADLINE_CODES]; /* what only the new headline says, each code once */
-    int64_t new_headline_count;
-    int16_t *said;               /* places of the own text with a code of the own headline, and a last one behind it */
+    uint64_t new_headline;       /* a bit for each code that only the own headline has, at its first place */
+    said *said;                  /* where the own text has a code of its headline, and a last one behind it */
     int16_t *next_said;          /* of each own place: the first of `said` that is not before it */
     bool *known_words;           /* of each word whether it is known, see `word_of` */
     uint8_t *states;             /* of each own code */
@@ -74,7 +78,7 @@ diff *take_diff(arena *scratch) {
     work->said = arena_take(scratch, codes + 1, sizeof *work->said);
     work->next_said = arena_take(scratch, codes + 1, sizeof *work->next_said);
     work->next = arena_take(scratch, codes, sizeof *work->next);
-    work->partners = arena_take(scratch, codes, sizeof *work->partners);
+    work->partners = arena_take(scratch, codes + GRAM, sizeof *work->partners);
     work->is_used = arena_take(scratch, codes, sizeof *work->is_used);
     work->known_words = arena_take(scratch, WORDS, sizeof *work->known_words);
     work->states = arena_take(scratch, codes, 1);
@@ -89,6 +93,13 @@ static int64_t take_codes(sequence from, uint16_t *to) {
     return from.count;
 }
 
+/* The first place of the own headline with a code, or its end. */
+static int64_t place_in_headline(const diff *work, uint16_t code) {
+    int64_t place = 0;
+    while (place < work->own_headline && work->own[place] != code) place++;
+    return place;
+}
+
 /* Find the words of the headline in the text. */
 static void find_said(diff *work) {
     uint64_t mask[4] = {0}; /* bits of the lowest eight bits of the headline's codes */
@@ -97,11 +108,12 @@ static void find_said(diff *work) {
     for (int64_t k = 0; k < work->own_headline; k++) mask[own[k] >> 6 & 3] |= 1ull << (own[k] & 63);
     for (int64_t i = work->own_headline; i < work->own_count; i++) {
         work->next_said[i] = count;
-        work->said[count] = (int16_t)i;
-        count += mask[own[i] >> 6 & 3] >> (own[i] & 63) & 1;
+        if (!(mask[own[i] >> 6 & 3] >> (own[i] & 63) & 1)) continue;
+        work->said[count] = (said){(int16_t)i, (int16_t)place_in_headline(work, own[i])};
+        count += work->said[count].of_headline < work->own_headline;
     }
     work->next_said[work->own_count] = count;
-    work->said[count] = (int16_t)work->own_count;
+    work->said[count].place = (int16_t)work->own_count;
 }
 
 bool begin_diff(diff *work, const view *own, int64_t tokens) {
@@ -165,10 +177,17 @@ static bool pair_runs(diff *work, int64_t begin, int64_t end) {
     return is_found;
 }
 
-/* Where the run of own[i:] ends: consecutive codes with consecutive partners; one code where there is no partner. */
+/* The first place from i on that has a partner, or the end: most places have none. */
+static int64_t next_paired(const diff *work, int64_t i) {
+    const int32_t *partners = work->partners;
+    while ((partners[i] & partners[i + 1] & partners[i + 2] & partners[i + 3]) == NONE) i += 4;
+    while (partners[i] == NONE) i++;
+    return i;
+}
+
+/* Where the run of own[i:] ends, i having a partner: consecutive codes with consecutive partners. */
 static int64_t end_of_run(const diff *work, int64_t i) {
     int64_t end = i + 1;
-    if (work->partners[i] == NONE) return end;
     while (end < work->own_count && work->partners[end] == work->partners[end - 1] + 1) end++;
     return end;
 }
@@ -188,10 +207,9 @@ static void unpair_figures(diff *work, int64_t begin, int64_t end) {
 static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
     struct run { int64_t begin, end, words, before; } runs[MOST_RUNS]; /* words: of the best row that ends with it */
     int64_t count = 0, best = NONE;
-    for (int64_t i = begin, stop; i < end && count < MOST_RUNS; i = stop) {
+    for (int64_t i = next_paired(work, begin), stop; i < end && count < MOST_RUNS; i = next_paired(work, stop)) {
         int64_t partner = work->partners[i];
         stop = end_of_run(work, i);
-        if (partner == NONE) continue;
         if (partner < known_begin || partner >= known_end) {
             unpair_figures(work, i, stop);
             continue;
@@ -217,7 +235,7 @@ static void keep_order(diff *work, int64_t begin, int64_t end, int64_t known_beg
  * moved. */
 static void keep_short_runs_in_order(diff *work) {
     int64_t behind = work->own_headline, known_begin = work->known_headline;
-    for (int64_t i = behind, end; i < work->own_count; i = end) {
+    for (int64_t i = next_paired(work, behind), end; i < work->own_count; i = next_paired(work, end)) {
         end = end_of_run(work, i);
         if (end - i < MOVED) continue;
         if (known_begin <= work->partners[i]) keep_order(work, behind, i, known_begin, work->partners[i]);
@@ -235,7 +253,10 @@ static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
     memset(lengths, 0, (size_t)((m + 1) * width));
     for (int64_t i = m - 1; i >= 0; i--) {
         bool is_placed = m == n && is_figure(work->own[a + i]);
-        for (int64_t j = n - 1; j >= 0; j--) {
+        uint16_t is_there = 0;
+        for (int64_t j = 0; j < n; j++) is_there |= work->known[b + j] == work->own[a + i];
+        if (!is_there) memcpy(lengths + i * width, lengths + (i + 1) * width, (size_t)n);
+        for (int64_t j = n - 1; j >= 0 && is_there; j--) {
             uint8_t without = lengths[(i + 1) * width + j], other = lengths[i * width + j + 1];
             bool is_equal = work->own[a + i] == work->known[b + j] && !work->is_used[b + j] && (!is_placed || i == j);
             uint8_t best = without > other ? without : other;
@@ -254,12 +275,11 @@ static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
 /* Align the short gaps between paired runs, and those between them and the ends of both texts. */
 static void pair_gaps(diff *work) {
     int64_t a = work->own_headline, b = work->known_headline;
-    for (int64_t i = a; i <= work->own_count; i++) {
-        int64_t known_end = i < work->own_count ? work->partners[i] : work->known_count;
-        if (known_end == NONE) continue;
+    for (int64_t i = a; a <= work->own_count; a = i + 1) {
+        i = next_paired(work, a);
+        int64_t known_end = work->partners[i];
         bool is_gap = known_end > b && i > a;
         if (is_gap && i - a <= MOST_GAP && known_end - b <= MOST_GAP) align(work, a, i - a, b, known_end - b);
-        a = i + 1;
         b = known_end + 1;
     }
 }
@@ -277,13 +297,11 @@ static void find_states(diff *work) {
 
 /* Take what the new headline has, and the known one has not. */
 static void take_headline(diff *work) {
-    work->new_headline_count = 0;
+    work->new_headline = 0;
     for (int64_t k = 0; k < work->own_headline; k++) {
-        bool is_known = false;
+        bool is_known = place_in_headline(work, work->own[k]) < k;
         for (int64_t j = 0; j < work->known_headline; j++) is_known |= work->known[j] == work->own[k];
-        for (int64_t j = 0; j < k; j++) is_known |= work->own[j] == work->own[k];
-        if (is_known) continue;
-        work->new_headline[work->new_headline_count++] = work->own[k];
+        work->new_headline |= (uint64_t)!is_known << k;
     }
 }
 
@@ -294,6 +312,7 @@ bool diff_with(diff *work, const view *known) {
     work->known_headline = codes.headline;
     take_headline(work);
     memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
+    work->partners[work->own_count] = (int32_t)work->known_count;
     memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
     /* Texts without a common run have nothing in common, whatever they have of a headline. */
     if (pair_runs(work, work->known_headline, work->known_count)) {
@@ -319,14 +338,13 @@ bool denies_headline(const diff *work) {
     bool is_denied = false;
     for (int64_t k = 0; k < work->own_headline; k++) is_denied ^= is_negation(work->own[k]);
     for (int64_t k = 0; k < work->known_headline; k++) is_denied ^= is_negation(work->known[k]);
-    return is_denied && work->known_headline >= FLANK && work->new_headline_count <= FEW_CHANGED;
+    return is_denied && work->known_headline >= FLANK && bit_count(work->new_headline) <= FEW_CHANGED;
 }
 
-/* The bit of a code among those that the new headline has, and the known one has not; or 0. */
-static uint64_t bit_of_headline(const diff *work, uint16_t code) {
-    for (int64_t k = 0; k < work->new_headline_count; k++)
-        if (work->new_headline[k] == code) return 1ull << k;
-    return 0;
+/* Whether the new headline has a code, and the known one has not. */
+static bool is_of_headline(const diff *work, uint16_t code) {
+    int64_t place = place_in_headline(work, code);
+    return place < work->own_headline && work->new_headline >> place & 1;
 }
 
 /* Whether the FLANK codes before or behind a place have partners, and these lie beside each other. */
@@ -370,7 +388,7 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         own++;
         is_denied ^= is_negation(work->own[i]);
         figures += is_figure(work->own[i]);
-        of_headline += bit_of_headline(work, work->own[i]) != 0;
+        of_headline += is_of_headline(work, work->own[i]);
     }
     for (int64_t j = known_begin; j < known_end; j++) {
         if (work->is_used[j] || work->known[j] == FURTHER_GROUP) continue;
@@ -396,21 +414,23 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
 static void add_alterations(const diff *work, int64_t begin, int64_t end, differences *found) {
     for (int64_t i = begin; i < end; i++) {
         int64_t stop = i; /* behind the last word without a partner that follows */
-        for (int64_t k = i; k < end && k < stop + FLANK && (k == i || stop > i); k++)
+        if (work->partners[i] != NONE) { /* between two words that are known, others may have been lost */
+            if (i > begin && work->partners[i] > work->partners[i - 1] + 1) add_replacement(work, i, i, found);
+            continue;
+        }
+        for (int64_t k = i; k < end && k < stop + FLANK; k++)
             if (work->partners[k] == NONE) stop = k + 1;
-        /* Between two words that are known, others may have been lost. */
-        bool is_lost = stop == i && i > begin && work->partners[i] > work->partners[i - 1] + 1;
-        if ((stop > i && stop - i <= MOST_REPLACED) || is_lost) add_replacement(work, i, stop, found);
-        i = max_i64(i, stop - 1);
+        if (stop - i <= MOST_REPLACED) add_replacement(work, i, stop, found);
+        i = stop - 1;
     }
 }
 
 /* Count the words that only the new headline says, and that stand without a partner in own[first:last]. */
 static int64_t words_said(const diff *work, int64_t first, int64_t last) {
-    uint64_t said = 0;
-    for (const int16_t *at = work->said + work->next_said[first]; *at < last; at++)
-        if (work->partners[*at] == NONE) said |= bit_of_headline(work, work->own[*at]);
-    return bit_count(said);
+    uint64_t found = 0;
+    for (const said *at = work->said + work->next_said[first]; at->place < last; at++)
+        found |= (uint64_t)(work->partners[at->place] == NONE) << at->of_headline;
+    return bit_count(found & work->new_headline);
 }
 
 bool says_headline(const diff *work, int64_t begin, int64_t end) {
@@ -447,6 +467,7 @@ static void close_gap(differences *found, int64_t gap, int64_t lost, bool is_lea
 
 /* Add what stands between words that are known on both sides, whatever sentences it is in. */
 static void add_gaps(const diff *work, int64_t first, int64_t last, bool is_sentence, bool is_first, differences *found) {
+    const int32_t *partners = work->partners;
     if (found->next != first) { /* the first sentence, or one behind another that recurs elsewhere */
         found->known_end = NONE;
         found->gap = found->run = 0;
@@ -455,22 +476,24 @@ static void add_gaps(const diff *work, int64_t first, int64_t last, bool is_sent
     int64_t gap = found->gap, run = found->run; /* in memory, each word would wait for the one before it */
     bool is_lead = found->is_lead;
     for (int64_t i = first; i < last; i++) {
-        int64_t partner = work->partners[i];
-        if (partner == NONE) {
-            gap += is_sentence & (work->own[i] != FURTHER_GROUP);
+        if (partners[i] == NONE) {
+            int64_t end = min_i64(next_paired(work, i), last);
+            for (; is_sentence && i < end; i++) gap += work->own[i] != FURTHER_GROUP;
             is_lead |= is_sentence & is_first;
             run = 0;
+            i = end - 1;
             continue;
         }
-        bool goes_on = run && partner == work->partners[i - 1] + 1;
+        bool goes_on = run && partners[i] == partners[i - 1] + 1;
         run = goes_on ? run + 1 : 1;
-        if (!goes_on) found->run_start = partner;
+        if (!goes_on) found->run_start = partners[i];
+        while (run >= FLANK && i + 1 < last && partners[i + 1] == partners[i] + 1) i++;
         if (run == FLANK) {
             close_gap(found, gap, found->run_start - found->known_end, is_lead);
             gap = 0;
             is_lead = false;
         }
-        if (run >= FLANK) found->known_end = partner + 1;
+        if (run >= FLANK) found->known_end = partners[i] + 1;
     }
     found->gap = gap;
     found->run = run;

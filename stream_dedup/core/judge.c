@@ -160,6 +160,7 @@ static void compare(judge *judge, int64_t item, const candidate *candidates, int
     view own = view_at(&batch->items, item);
     for (int64_t k = 0; k < count; k++) {
         known[k] = view_of(batch, &candidates[k]);
+        __builtin_prefetch(known[k].body); /* the next candidates' words come while the first is compared */
         int64_t age = batch->subjects[item].step - arrival_of(batch, &candidates[k]) / batch->arrivals.step_length;
         known[k].is_old = age > batch->arrivals.text_steps;
         pairs[k].apart = hours_apart(batch, item, &candidates[k], known[k].signature);
@@ -235,8 +236,12 @@ static int64_t judge_next(judge *judge, int64_t item) {
     outcome->candidates = (int32_t)count;
     outcome->finding = (uint8_t)answer.finding;
     outcome->logit = answer.logit;
-    if (by) outcome->row = by->item == NONE ? by->row : -1 - by->item;
-    remember(judge, item, by ? view_of(batch, by).signature : NULL);
+    const uint8_t *decided = by ? view_of(batch, by).signature : NULL;
+    if (by) {
+        outcome->row = by->item == NONE ? by->row : -1 - by->item;
+        memcpy(&outcome->original, decided + TIME_AT, sizeof outcome->original);
+    }
+    remember(judge, item, decided);
     return 0;
 }
 

@@ -121,17 +121,17 @@ def corrections(items: Sequence[Item], hints: NDArray[np.bool_] | None = None) -
 
 def _where(item: Item, may_have_note: bool) -> int:
     """Return where the item says that it is a correction, or 0."""
-    headline, text = _folded(item.title), item.text
+    headline = _folded(item.title)
     if _MARKED_FIRST.match(headline) or _MARKED.search(headline):
         return IN_HEADLINE
-    edges = text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"
-    if may_have_note and _has_note(_folded(f"\n{edges}")):
+    if may_have_note and _has_note(item.text):
         return IN_TEXT
     return NEW_VERSION if _VERSION.match(headline) else 0
 
 
-def _has_note(edges: str) -> bool:
-    """Return whether the folded edges of a text, each behind a line break, have a note."""
+def _has_note(text: str) -> bool:
+    """Return whether the edges of a text, each behind a line break, have a note."""
+    edges = _folded("\n" + (text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"))
     if _NOTE.search(edges) or _PHRASE.search(edges):
         return True
     return _WITHOUT_STOP.search(edges) is not None and _NOTE_BEHIND_SPACE.search(edges) is not None

@@ -68,10 +68,13 @@ first_hit, last_hit: the hits of its lookup, see `index.hybrid.Found`.
 seen_at: when its passages count as seen, s.
 kind: EMPTY, ITEM or TOMBSTONE.
 is_preferred: a rule for sources prefers it."""
+ORIGIN = core.record("origin", [*fields("<i8", "time offset"), ("partition", "<i4"), ("body_size", "<u4")])
+"""Where and when an item came, and how long it is; as in its signature."""
 OUTCOME = core.record(
     "outcome",
     [
         *fields("<i8", "row row_number"),
+        ("original", ORIGIN),
         ("similar", SIMILARITY),
         ("adds", MOST_NEW),
         ("logit", "<f4"),
@@ -84,6 +87,7 @@ OUTCOME = core.record(
 
 row: the candidate that decided (row -1-i: item i), if the finding is SAME_ID or later.
 row_number: its own row in the index, if `is_added`.
+original: the candidate that decided.
 similar: the similarities of this pair.
 adds: what an update adds.
 logit: the log-odds of novelty; NaN if unknown or not computed.
@@ -145,14 +149,12 @@ class Decided(NamedTuple):
 
     outcomes: (n,) OUTCOME, in whose rows items are counted from the first of the earlier batches.
     signatures: (n,) with effective times.
-    originals: (c,) signatures of the candidates that decided.
     deletions: DELETION.
     has_novelty: novelty is computed.
     """
 
     outcomes: NDArray[np.void]
     signatures: NDArray[np.void]
-    originals: NDArray[np.void]
     deletions: NDArray[np.void]
     has_novelty: bool
 
@@ -248,9 +250,8 @@ def decide(
     finally:
         boilerplate.undo(log)
     deletions["before"] -= pending
-    judged, new_deletions = outcomes[pending:], deletions[deleted : batch.deletions.count]
-    originals = _originals(judged, signatures, rows)
-    return Decided(judged, signatures[pending:], originals, new_deletions, bool(news.asks_novelty))
+    new_deletions = deletions[deleted : batch.deletions.count]
+    return Decided(outcomes[pending:], signatures[pending:], new_deletions, bool(news.asks_novelty))
 
 
 def _subjects(
@@ -293,14 +294,6 @@ def _marked(prepared: Prepared, is_compared: NDArray[np.bool_]) -> NDArray[np.in
     items = [prepared.subjects[j] for j in compared.tolist()]
     marked[compared] = corrections(items, None if hints is None else hints[compared])
     return marked
-
-
-def _originals(outcomes: NDArray[np.void], items: NDArray[np.void], rows: RowStore) -> NDArray[np.void]:
-    """Return the signatures of the candidates that decided. items: those of the earlier batches and of this one."""
-    decided = outcomes["row"][outcomes["finding"] > NEW]
-    originals, of_index = np.empty(len(decided), items.dtype), np.flatnonzero(decided >= 0)
-    as_bytes(originals)[decided < 0] = as_bytes(items)[-1 - decided[decided < 0]]
-    return rows.take(decided[of_index], originals, of_index)
 
 
 def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:

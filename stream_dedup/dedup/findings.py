@@ -2,7 +2,7 @@
 id are worded here: verdict.py has the wording of all others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -77,21 +77,21 @@ def verdicts_of(
     items = ready.subjects
     names, rulings = [*pending], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
     unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # it takes 100 ns to look up a member of an enum
-    parts = _verdict_parts(decided) if len(decided.originals) else {}
+    parts = _verdict_parts(decided)
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
     rows = zip(items, ready.kinds.tolist(), ready.rules, findings, strict=True)
     for j, (item, kind, rule, finding) in enumerate(rows):
         story = "" if kind == TOMBSTONE else item.id
         names.append((item.id, story))
+        if finding == NEW:
+            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True, story=story))
+            continue
         if finding == SKIPPED:
             ignored = Verdict(item.id, unique, Stage.POLICY, True, reason=REASONS[IGNORE], story=story)
             verdicts.append(ignored if rule == IGNORE else None)
             continue
-        if finding == NEW:
-            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True, story=story))
-            continue
-        row, time, partition, offset, stage, evidence = parts[j]
+        row, time, partition, offset, stage, evidence = next(parts)
         ruling = rulings[finding]
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
@@ -112,14 +112,15 @@ def verdicts_of(
     return verdicts
 
 
-def _verdict_parts(decided: Decided) -> dict[int, tuple[Any, ...]]:
-    """Return by item that a candidate decided its row, time, partition and offset, the stage and the evidence.
+def _verdict_parts(decided: Decided) -> Iterator[tuple[Any, ...]]:
+    """Yield of each item that a candidate decided: its row, time, partition and offset, the stage and the evidence.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """
-    has_decided, originals = decided.outcomes["finding"] > NEW, decided.originals
-    outcomes, size = decided.outcomes[has_decided], decided.signatures["body_size"][has_decided]
-    pairs, of_original = outcomes["similar"], originals["body_size"]
+    has_decided = np.flatnonzero(decided.outcomes["finding"] > NEW)
+    outcomes, size = decided.outcomes.take(has_decided), decided.signatures["body_size"][has_decided]
+    pairs, originals = outcomes["similar"], outcomes["original"]
+    of_original = originals["body_size"]
     is_cut = pairs["containment"] >= _CUT
     is_cut &= np.maximum(size, of_original) >= _CUT_RATIO * np.minimum(size, of_original)
     cuts = np.where(is_cut, np.where(size > of_original, 1, 2), 0)
@@ -139,8 +140,7 @@ def _verdict_parts(decided: Decided) -> dict[int, tuple[Any, ...]]:
         (None if count is None else round(count) for count in _or_none(pairs["new_numbers"])),
     )
     places = (originals[name].tolist() for name in ("time", "partition", "offset"))
-    parts = zip(outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
-    return dict(zip(np.flatnonzero(has_decided).tolist(), parts, strict=True))
+    return zip(outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
 
 
 def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:

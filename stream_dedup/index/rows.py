@@ -178,14 +178,12 @@ class RowStore:
             self.next_row = first + appended
         return first
 
-    def take(
-        self, rows: NDArray[np.int64], out: Signatures | None = None, positions: NDArray[np.int64] | None = None
-    ) -> Signatures:
-        """Return the signatures of `rows` (n,), which may repeat: a copy (n,), or `out`, filled at `positions`.
+    def take(self, rows: NDArray[np.int64]) -> Signatures:
+        """Return the signatures of `rows` (n,), which may repeat, as a copy (n,).
 
         One NumPy gather for each segment involved. Raises IndexError for a row that is not in the store.
         """
-        taken: Signatures = np.empty(len(rows), self.dtype) if out is None else out
+        taken: Signatures = np.empty(len(rows), self.dtype)
         if not len(rows):
             return taken
         if rows.min() < self.first_row or rows.max() >= self.next_row:
@@ -196,8 +194,7 @@ class RowStore:
         offsets &= _SEGMENT - 1
         for segment in np.unique(segments).tolist():
             selected = np.flatnonzero(segments == segment)
-            targets = selected if positions is None else positions[selected]
-            as_bytes(taken)[targets] = as_bytes(self._segments[segment].signatures)[offsets[selected]]
+            as_bytes(taken)[selected] = as_bytes(self._segments[segment].signatures)[offsets[selected]]
         return taken
 
     def segments(self) -> NDArray[np.void]:

@@ -1,5 +1,4 @@
 """Tools around the worker: its status page, surveys, files, labels and evaluation, feeds, Spark, the demo, commands.
 
-Nothing outside this package imports it. The command line, `run` and the formats of records (for XML) load what they
-need of it by name.
+Nothing outside this package imports it. The command line and `run` load what they need of it by name.
 """
