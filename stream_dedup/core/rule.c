@@ -57,8 +57,6 @@ static const float SENTENCE_WORDS = 3;
  * in the rest. A summary or the dateline of another site has fewer: of the labelled pairs with fewer 3 have something new
  * and 70 do not, with as many 1 and 15. If none is lost, it was put in front, and needs more. */
 static const float FEWEST_NEW = 3, NEW_SHARE = 0.25f, FEW_IN_REST = 3, PUT_IN_FRONT = 6, FRONT_SHARE = 0.4f;
-/* Words of another headline over the same text that stand in neither item: "cancelled", "wins". Style has one or two. */
-static const float UNEXPLAINED = 3;
 /* One edit: words of a clause, and the places of one, and of a word or sentence that was replaced. About as many words
  * are lost as are new: in a copy that was cut many more are, and where a footer was put in hardly any. */
 static const float CLAUSE_WORDS = 3, ONE_PLACE = 1, TWO_PLACES = 2, LEAST_LOST = 0.25f, MOST_LOST = 4;
@@ -193,12 +191,6 @@ static bool is_turned(const similarity *pair) {
     return is_same && pair->altered_headline >= 1 && pair->unmatched <= FEW_UNMATCHED;
 }
 
-/* Whether the same text has a headline with words that neither item had. */
-static bool is_retitled(const similarity *pair) {
-    bool is_same = pair->unmatched <= 0 && is_as_long(pair);
-    return is_same && pair->headline < SAME_HEADLINE && pair->new_headline >= UNEXPLAINED;
-}
-
 /* Whether an editor has changed one thing, and nearly all else is known word by word: a clause was put in or rewritten;
  * or under the same headline a sentence, or words, in the place of others. */
 static bool is_edit(const similarity *pair) {
@@ -310,8 +302,6 @@ static inline float least_exchanged(const similarity *pair) {
  * - follow_up: a story goes on in a new lead over old text. Of the labelled pairs 65 have something new, 26 do not.
  * - continued: an event is cancelled. Of the labelled pairs 5 have something new, and none has not.
  * - turned: a road northbound, another country. Of the labelled pairs 14 have something new, 11 do not.
- * - retitled: "cancelled", over the old text. Of the labelled pairs 21 have something new, 32 do not, but those stand for
- *   259 and 27 items.
  * - edit: a cause, a speaker, an outcome. Of the labelled pairs hardly one has something new, but they are few, and stand
  *   for .005 of the items without; of 644 edits that people wrote it finds every other one that the trees hold back. */
 #define FIXED(FEATURE)                                                                                                 \
@@ -330,7 +320,6 @@ static inline float least_exchanged(const similarity *pair) {
     FEATURE(continued, 8, is_continued(pair),                                                                          \
             "a few words more in the headline and a sentence more in the text, and nothing less")                      \
     FEATURE(turned, 8, is_turned(pair), "another word of the headline in its place in the same text")                  \
-    FEATURE(retitled, 8, is_retitled(pair), "a headline over the same text, with words that neither item had")         \
     FEATURE(edit, 4, is_edit(pair), "one word, clause or sentence put in or in the place of another, and all else known")
 
 #define VALUE(name, effect, value, meaning) (float)(value),

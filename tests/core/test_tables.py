@@ -67,7 +67,8 @@ int main(void) {
         if (!pattern) memcpy(usual, taken, sizeof taken);
         printf("%d: %ld %ld\\n", pattern, (long)taken[0], (long)taken[1]);
         fflush(stdout);
-        assert(taken[0] <= 1.3 * usual[0] && taken[1] <= 1.3 * usual[1]);
+        /* A repeated hash is looked for in its chain, which takes twice the steps of a new one. */
+        assert(taken[0] <= 2.5 * usual[0] && taken[1] <= 1.3 * usual[1]);
     }
     return 0;
 }

@@ -19,7 +19,8 @@ from stream_dedup.index.footprint import (
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import FEWEST_ORIGINALS
-from stream_dedup.settings.memory import available, needed, sized, work_bytes
+from stream_dedup.settings.memory import available, sized, work_bytes
+from stream_dedup.tools.evaluate.planner import needed
 
 GIB = 2**30
 

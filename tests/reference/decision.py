@@ -243,7 +243,6 @@ def novelty_of(s: Similar) -> Any:
     is_follow_up = (bool(s.headline < F32(0.61)) and is_said) or is_lead
     least = max(F32(6), F32(0.4) * s.lead) if s.lost_words < 1 else max(F32(3), F32(0.25) * s.lead)
     is_follow_up |= is_same and bool(s.rest <= 3 and s.lead > 3 and s.new_words >= least)
-    is_retitled = is_as_long and bool(s.unmatched <= 0 and s.headline < F32(0.8) and s.new_headline >= 3)
     is_clause = s.fresh <= 0 and s.rewritten >= 3 and s.places <= 1
     is_word = s.fresh <= 0 and s.altered >= 1 and s.unmatched <= s.altered
     is_exchanged = F32(0.25) * s.new_words <= s.lost_words <= F32(4) * s.new_words
@@ -258,7 +257,7 @@ def novelty_of(s: Similar) -> Any:
     fixed = F32(0)
     terms = (
         is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled(s),
-        is_as_long and is_follow_up, is_continued, is_turned, is_retitled, is_edit,
+        is_as_long and is_follow_up, is_continued, is_turned, is_edit,
     )  # fmt: skip
     for value, term in zip(terms, rule.FIXED.values(), strict=True):
         fixed += F32(term.weight) * F32(value)

@@ -117,7 +117,7 @@ def test_a_consumer_without_a_connection_is_told_while_the_watch_has_answers() -
 def test_a_wait_for_the_transactions_outlasts_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[set[str]] = []
 
-    def answer(_: Settings, ids: Iterable[str], __: Any) -> Look:
+    def answer(_: Any, ids: Iterable[str]) -> Look:
         asked.append(set(ids))
         return Look({}, waits={Wait.TRANSACTIONS: "none"} if len(asked) < 3 else {})
 
@@ -170,7 +170,7 @@ def test_partitions_without_a_leader_are_named() -> None:
     def administrator() -> Iterator[Any]:
         yield admin
 
-    seen = look(settings, [], cast("Any", SimpleNamespace(open=administrator, close=lambda: None)))
+    seen = look(cast("Any", SimpleNamespace(settings=settings, open=administrator, close=lambda: None)), [])
     assert f"no broker leads {settings.topics.input}-1," in seen.waits[Wait.LEADERS]
     assert "and 35 more: start the brokers" in seen.waits[Wait.LEADERS]
 

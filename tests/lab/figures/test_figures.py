@@ -13,8 +13,7 @@ import pytest
 from stream_dedup.index.footprint import MEMORY_SLACK
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.judging import NOVELTY_PROMISES
-from stream_dedup.settings.memory import needed
-from stream_dedup.tools.evaluate.planner import Traffic, evaluate
+from stream_dedup.tools.evaluate.planner import Traffic, evaluate, needed
 from tests.lab.figures import edits, measure, results, short, tables
 from tests.lab.figures.families import FAMILIES, LABELLED, Tables
 from tests.lab.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora

@@ -44,9 +44,10 @@ TAUGHT = (
     _OWN / "fresh_pairs.jsonl",
     _OWN / "fresh_pairs_2.jsonl",
     _OWN / "fresh_pairs_3.jsonl",
+    _OWN / "fresh_pairs_4.jsonl",
 )
 # Drawn from the decisions of a fit, and read after it. They teach nothing, and the pages have their rates.
-FRESH = (_OWN / "fresh_pairs_4.jsonl",)
+FRESH = (_OWN / "fresh_pairs_5.jsonl",)
 # Pairs of the files above that were read again with their whole texts; the first readers saw cut ones.
 READ_AGAIN = _OWN / "read_again.jsonl"
 # Corpora from which `reader_labels_5.jsonl` was drawn several times.

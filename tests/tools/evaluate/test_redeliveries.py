@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from stream_dedup.cli.main import app
 from tests.tools.evaluate.news import copies
 
-FIRST, COPY, OTHER = copies(1, [0.05])[0], copies(1, [0.05])[1], copies(2, [])[1]
+FIRST, COPY, OTHER = copies(1, [0.02])[0], copies(1, [0.02])[1], copies(2, [])[1]
 
 
 def row(item: Any, **more: Any) -> str:
