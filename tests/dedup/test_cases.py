@@ -250,7 +250,6 @@ CASES = [
         Case(f"{what}, where all else is known", two((CLOSED, ARTICLE), (CLOSED, replaced(ARTICLE, words))), "++")
         for what, words in ONE_EDIT.items()
     ),
-    Case("a denial", two((CLOSED, ARTICLE), (CLOSED.replace("closes", "does not close"), ARTICLE)), "++"),
     Case(
         "a warning that three unlike reports have, and that the headline says",
         [

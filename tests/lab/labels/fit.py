@@ -73,9 +73,9 @@ _SITE_GROUPS = 10
 # What a short sentence in the middle teaches holds at the end, too. Synonyms and misspelt words are measured, not
 # learnt: at .1 six of ten replaced names are held back, otherwise one.
 _UNSURE_WEIGHT, _NEWS_WEIGHT, _COPY_WEIGHT = 0.5, 0.12, 0.5
-_OF_FEW_WORDS = dict.fromkeys(("figure", "amount", "short_fact", "append_one"), 0.23) | {"form": 0.25}
+_OF_FEW_WORDS = dict.fromkeys(("figure", "amount", "short_fact", "append_one"), 0.23) | {"form": 0.3}
 _REWRITTEN = {"exchanged": 0.7, "clause": 0.7, "fact": 0.3, "fact_at_end": 0.3}
-_ROUND_IT = dict.fromkeys(("newsletter", "credit", "read_more", "byline", "teased"), 1.5)
+_ROUND_IT = dict.fromkeys(("newsletter", "credit", "read_more", "byline", "teased"), 2.0)
 _NOT_LEARNT = dict.fromkeys(("synonyms", "typo", "short_fact_at_end"), 0.0)
 BARE = "bare "
 """Begins the kind of an edit without headlines."""
@@ -121,6 +121,12 @@ class Pairs(NamedTuple):
         """The sum of the features that are not fitted, (n,) log-odds."""
         weights = np.array([term.weight for term in rule.FIXED.values()])
         return rule.columns(self.similar, "fixed").astype(np.float64) @ weights
+
+    @property
+    def is_decided(self) -> Bools:
+        """Whether a feature that is not fitted decides, whatever the trees say, (n,). An edit is evidence beside theirs."""
+        decides = [name != "edit" for name in rule.FIXED]
+        return np.asarray(rule.columns(self.similar, "fixed")[:, decides].any(axis=1))
 
     @property
     def is_repeat(self) -> Bools:
@@ -263,7 +269,7 @@ def usable_in(pairs: Pairs) -> Bools:
     A pair of weight 0 does not: it would count among the fewest rows of a leaf.
     """
     known = outcomes(pairs.labels)[1] & (pairs.counts_for > 0)
-    return known & ~pairs.is_repeat & (pairs.fixed == 0) & ~np.isnan(pairs.similar["words"])
+    return known & ~pairs.is_repeat & ~pairs.is_decided & ~np.isnan(pairs.similar["words"])
 
 
 def outcomes(labels: Sequence[Label]) -> tuple[Bools, Bools]:
