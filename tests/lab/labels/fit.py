@@ -124,7 +124,7 @@ class Pairs(NamedTuple):
 
     @property
     def is_decided(self) -> Bools:
-        """Whether a feature that is not fitted decides, whatever the trees say, (n,). An edit is evidence beside theirs."""
+        """Whether a fixed feature decides, whatever the trees say, (n,). An edit is evidence beside theirs."""
         decides = [name != "edit" for name in rule.FIXED]
         return np.asarray(rule.columns(self.similar, "fixed")[:, decides].any(axis=1))
 
