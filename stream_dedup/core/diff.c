@@ -397,7 +397,7 @@ static void add_replacement(const diff *work, int64_t begin, int64_t end, differ
         lost_figures += is_figure(work->known[j]);
     }
     bool is_inside = begin > work->own_headline && end < work->own_count;
-    bool is_first = before ? false : known_begin - work->known_headline == begin - work->own_headline;
+    bool is_first = !before && known_begin - work->known_headline == begin - work->own_headline;
     bool is_one = own == 1 && lost == 1 && (is_first || (figures && lost_figures));
     if (!is_flanked && !of_headline && !is_one && !(is_inside && (figures || is_denied))) return;
     found->of_headline += of_headline;

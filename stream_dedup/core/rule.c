@@ -57,9 +57,9 @@ static const float SENTENCE_WORDS = 3;
  * in the rest. A summary or the dateline of another site has fewer: of the labelled pairs with fewer 3 have something new
  * and 70 do not, with as many 1 and 15. If none is lost, it was put in front, and needs more. */
 static const float FEWEST_NEW = 3, NEW_SHARE = 0.25f, FEW_IN_REST = 3, PUT_IN_FRONT = 6, FRONT_SHARE = 0.4f;
-/* One edit: words of a clause, and the places of one, and of a word or sentence that was replaced. About as many words
- * are lost as are new: in a copy that was cut many more are, and where a footer was put in hardly any. */
-static const float CLAUSE_WORDS = 3, ONE_PLACE = 1, TWO_PLACES = 2, LEAST_LOST = 0.25f, MOST_LOST = 4;
+/* One edit: words of a clause, and the places of one, and of a word or sentence that was replaced. So many
+ * words are lost for each new one: in a copy that was cut many more are, and where a footer was put in hardly any. */
+static const float CLAUSE_WORDS = 3, ONE_PLACE = 1, TWO_PLACES = 2, LEAST_EXCHANGED = 0.25f, MOST_EXCHANGED = 4;
 /* "Northbound" for "southbound": at most so many new words. Copies under headlines less alike than this are many. */
 static const float FEW_UNMATCHED = 4, ALIKE_HEADLINE = 0.61f, HALF = -0.7f;
 
@@ -199,7 +199,8 @@ static bool is_edit(const similarity *pair) {
     if (has_no_sentence && pair->rewritten >= CLAUSE_WORDS && pair->places <= ONE_PLACE) return true;
     if (!(pair->headline >= SAME_HEADLINE) || !is_as_long(pair) || pair->places > TWO_PLACES) return false;
     if (has_no_sentence && pair->altered >= 1 && pair->unmatched <= pair->altered) return true;
-    bool is_exchanged = pair->lost_words >= LEAST_LOST * pair->new_words && pair->lost_words <= MOST_LOST * pair->new_words;
+    float new = pair->new_words, lost = pair->lost_words;
+    bool is_exchanged = lost >= LEAST_EXCHANGED * new && lost <= MOST_EXCHANGED * new;
     return is_exchanged && pair->rewritten >= CLAUSE_WORDS && pair->new_words >= FEWEST_NEW;
 }
 
