@@ -42,11 +42,14 @@ struct diff {
     uint8_t *grams;              /* bits of the own grams, 8 a head: few of another text are found by chance */
     int32_t *partners;           /* of each own code: its place in `known`, or NONE; behind them `known_count` */
     int32_t *is_used;            /* of each known code: whether it has a partner; a byte could change any pointer here */
-    uint64_t new_headline;       /* a bit for each code that only the own headline has, at its first place */
+    uint64_t headline;           /* a bit for each code of the own headline, at its first place */
+    uint64_t new_headline;       /* those that the known headline has not */
     said *said;                  /* where the own text has a code of its headline, and a last one behind it */
     int16_t *next_said;          /* of each own place: the first of `said` that is not before it */
-    bool *known_words;           /* of each word whether it is known, see `word_of` */
+    uint8_t *known_words;        /* of each word, see `word_of`: `stamp` if it is known */
+    uint8_t stamp;               /* another one for each known item, so that `known_words` is seldom cleared */
     uint8_t *states;             /* of each own code */
+    int16_t *matched_before;     /* of each own code, and behind them: how many before it have a partner */
     uint8_t *lengths;            /* scratch of the gaps: (MOST_GAP + 1)^2 */
 };
 
@@ -58,9 +61,10 @@ static inline uint64_t gram_at(const uint16_t *codes, int64_t place) {
     return gram;
 }
 
-/* The stem of a word, or behind all stems a figure or negation. */
-static inline int64_t word_of(uint16_t code) {
-    return code < FIGURE_CODES ? code >> STEM_SHIFT : code - FIGURE_CODES + STEMS;
+/* The stem of a word, or behind all stems a figure or negation, without a branch: below FIGURE_CODES the former is larger. */
+static inline int32_t word_of(uint16_t code) {
+    int32_t stem = code >> STEM_SHIFT, other = code - FIGURE_CODES + STEMS;
+    return stem > other ? stem : other;
 }
 
 /* The bit of a gram in `grams`; its head has the number of the byte. */
@@ -82,8 +86,11 @@ diff *take_diff(arena *scratch) {
     work->is_used = arena_take(scratch, codes, sizeof *work->is_used);
     work->known_words = arena_take(scratch, WORDS, sizeof *work->known_words);
     work->states = arena_take(scratch, codes, 1);
+    work->matched_before = arena_take(scratch, codes + 1, sizeof *work->matched_before);
     work->lengths = arena_take(scratch, GAP_CELLS, 1);
-    return arena_has_failed(scratch) ? NULL : work;
+    if (arena_has_failed(scratch)) return NULL;
+    memset(work->known_words, 0, WORDS);
+    return work;
 }
 
 /* Copy the codes of a body, which may lie at any address. Returns their number. */
@@ -122,6 +129,8 @@ bool begin_diff(diff *work, const view *own, int64_t tokens) {
     work->own_headline = codes.headline;
     if (codes.count == 0 || codes.count - codes.headline != tokens) return false; /* none, or of another text */
     take_codes(codes, work->own);
+    work->headline = 0;
+    for (int64_t k = 0; k < codes.headline; k++) work->headline |= 1ull << place_in_headline(work, work->own[k]);
     find_said(work);
     for (work->bits = 6; 1 << work->bits < 2 * codes.count;) work->bits++;
     memset(work->heads, NONE, sizeof *work->heads << work->bits);
@@ -141,6 +150,17 @@ static void pair_up(diff *work, int64_t own, int64_t known) {
     work->is_used[known] = true;
 }
 
+/* The first known place from j on whose gram may stand in the new text: most stand there nowhere. */
+static int64_t next_gram(const diff *work, int64_t j, int64_t end) {
+    const uint16_t *known = work->known;
+    for (; j + 3 + GRAM <= end; j += 4) {
+        bool is_found = false;
+        for (int k = 0; k < 4; k++) is_found |= has_bit(work->grams, bit_of_gram(work, gram_at(known, j + k)));
+        if (is_found) break;
+    }
+    return j;
+}
+
 /* Where the gram of a known place stands in the new text, without a partner yet: preferably at `expected`; or NONE. */
 static int64_t place_of_gram(const diff *work, uint64_t gram, int64_t expected) {
     int64_t bit = bit_of_gram(work, gram), tried = 0;
@@ -156,10 +176,10 @@ static int64_t place_of_gram(const diff *work, uint64_t gram, int64_t expected) 
 static bool pair_runs(diff *work, int64_t begin, int64_t end) {
     int64_t expected = work->own_headline;
     bool is_found = false;
-    for (int64_t j = begin; j + GRAM <= end;) {
+    for (int64_t j = next_gram(work, begin, end); j + GRAM <= end;) {
         int64_t i = place_of_gram(work, gram_at(work->known, j), expected);
         if (i == NONE) {
-            j++;
+            j = next_gram(work, j + 1, end);
             continue;
         }
         for (int64_t back = 1; i - back >= work->own_headline && j - back >= begin; back++) {
@@ -284,24 +304,38 @@ static void pair_gaps(diff *work) {
     }
 }
 
-/* Find the state of each token of the new text, without a branch. */
+/* Find the state of each token of the new text, without a branch, and count those with a partner. */
 static void find_states(diff *work) {
-    bool *known_words = memset(work->known_words, 0, WORDS * sizeof *known_words);
-    uint8_t *states = work->states;
+    uint8_t *restrict known_words = work->known_words, *restrict states = work->states, stamp = ++work->stamp;
     const uint16_t *own = work->own, *known = work->known;
     const int32_t *partners = work->partners;
-    for (int64_t j = 0, count = work->known_count; j < count; j++) known_words[word_of(known[j])] = true;
-    for (int64_t i = work->own_headline, count = work->own_count; i < count; i++)
-        states[i] = partners[i] != NONE ? IS_MATCHED : !known_words[word_of(own[i])];
+    int16_t *before = work->matched_before, matched = 0;
+    if (!stamp) {
+        memset(known_words, 0, WORDS);
+        stamp = work->stamp = 1;
+    }
+    for (int64_t j = 0, count = work->known_count; j < count; j++) known_words[word_of(known[j])] = stamp;
+    for (int64_t i = work->own_headline, count = work->own_count; i < count; i++) {
+        int is_matched = partners[i] != NONE, is_new = known_words[word_of(own[i])] != stamp;
+        states[i] = (uint8_t)(is_matched * IS_MATCHED | (is_new & !is_matched) * HAS_NONE);
+        before[i] = matched;
+        matched = (int16_t)(matched + is_matched);
+    }
+    before[work->own_count] = matched;
+}
+
+/* How many of own[first:last] have no partner. */
+static inline int64_t unmatched_in(const diff *work, int64_t first, int64_t last) {
+    return last - first - (work->matched_before[last] - work->matched_before[first]);
 }
 
 /* Take what the new headline has, and the known one has not. */
 static void take_headline(diff *work) {
-    work->new_headline = 0;
+    work->new_headline = work->headline;
     for (int64_t k = 0; k < work->own_headline; k++) {
-        bool is_known = place_in_headline(work, work->own[k]) < k;
+        bool is_known = false;
         for (int64_t j = 0; j < work->known_headline; j++) is_known |= work->known[j] == work->own[k];
-        work->new_headline |= (uint64_t)!is_known << k;
+        work->new_headline &= ~((uint64_t)is_known << k);
     }
 }
 
@@ -330,7 +364,7 @@ const uint8_t *states_of(const diff *work) { return work->states + work->own_hea
 
 bool has_new_headline(const diff *work) {
     bool is_new = false;
-    for (int64_t k = 0; k < work->own_headline; k++) is_new |= !work->known_words[word_of(work->own[k])];
+    for (int64_t k = 0; k < work->own_headline; k++) is_new |= work->known_words[word_of(work->own[k])] != work->stamp;
     return is_new;
 }
 
@@ -477,7 +511,7 @@ static void add_gaps(const diff *work, int64_t first, int64_t last, bool is_sent
     bool is_lead = found->is_lead;
     for (int64_t i = first; i < last; i++) {
         if (partners[i] == NONE) {
-            int64_t end = min_i64(next_paired(work, i), last);
+            int64_t end = unmatched_in(work, i, last) == last - i ? last : next_paired(work, i);
             for (; is_sentence && i < end; i++) gap += work->own[i] != FURTHER_GROUP;
             is_lead |= is_sentence & is_first;
             run = 0;
@@ -501,9 +535,9 @@ static void add_gaps(const diff *work, int64_t first, int64_t last, bool is_sent
 }
 
 void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, bool is_marked, differences *found) {
-    int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0, figures = 0;
+    int64_t first = work->own_headline + begin, last = work->own_headline + end, figures = 0;
+    int64_t unmatched = unmatched_in(work, first, last);
     bool is_sentence = is_prose || is_marked;
-    for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
     for (int64_t i = first; i < last && !is_sentence; i++) figures += is_figure(work->own[i]);
     bool is_new = 2 * unmatched >= last - first;
     add_gaps(work, first, last, is_sentence, !found->has_lead, found);

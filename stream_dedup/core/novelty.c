@@ -215,14 +215,12 @@ static double find_new_words(similarity *pair, const article *article, double ea
     int64_t start = 0, sentences = 0, touched = 0, matched = 0;
     for (int64_t sentence = 0; sentence < article->sentence_count; sentence++) {
         int64_t end = article->ends[sentence], absent = 0, count = end - start;
-        for (; start < end; start++) {
-            bool is_absent = article->lacks[article->places[start]];
-            if (states && article->places[start] != NO_WORD) {
-                uint8_t state = states[article->tokens_at[start]];
-                matched += state == IS_MATCHED;
-                is_absent = (state != IS_MATCHED) & (is_absent | (state == HAS_NONE));
-            }
-            absent += is_absent;
+        for (; start < end && !states; start++) absent += article->lacks[article->places[start]];
+        for (; start < end; start++) { /* without a branch */
+            int place = article->places[start], is_word = place != NO_WORD, state = states[article->tokens_at[start]];
+            int is_matched = state == IS_MATCHED, is_absent = article->lacks[place] | (is_word & (state == HAS_NONE));
+            matched += is_word & is_matched;
+            absent += is_absent & !is_matched;
         }
         new += (double)absent;
         if (count < SENTENCE_TOKENS) continue;

@@ -51,6 +51,7 @@ def ways() -> dict[str, Way]:
     return {
         **{field: partial(_judge, settings, decode, field) for field in FIELDS},
         **{name: partial(_judge, load_settings(fingerprint=one), decode, "text") for name, one in families.items()},
+        "edited": partial(_judge_edit, settings, decode),
         "HTML": partial(Cleaner(ItemSettings(markup="html")), "a"),
         "page": partial(Cleaner(ItemSettings(markup="page")), "a"),
         "date": why_unreadable,
@@ -66,6 +67,14 @@ def _judge(settings: Settings, decode: Decoder, field: str, text: str) -> None:
     with Deduplicator(settings) as dedup:
         for _ in range(2):
             dedup.apply(dedup.judge([decode(record_of(field, text), b"key", None, 0, 1)]))
+
+
+def _judge_edit(settings: Settings, decode: Decoder, text: str) -> None:
+    """Judge a text, and then one whose last tenth alone is known; before it stands the rest, backwards."""
+    cut = len(text) - len(text) // 10
+    with Deduplicator(settings) as dedup:
+        for one in (text, text[:cut][::-1] + text[cut:]):
+            dedup.apply(dedup.judge([decode(record_of("text", one), b"key", None, 0, 1)]))
 
 
 def _survey(settings: Settings, decode: Decoder, text: str) -> None:

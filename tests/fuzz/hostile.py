@@ -1,4 +1,4 @@
-"""304 patterns of text, by name, on which code shows it if its time is not linear in the length.
+"""305 patterns of text, by name, on which code shows it if its time is not linear in the length.
 
 `text_of(name, size)` makes a text of a pattern. Most are one short piece, repeated; the others do not repeat.
 """
@@ -105,6 +105,9 @@ def _between(before: str, after: str) -> Callable[[int], str]:
 
 MADE: dict[str, Callable[[int], str]] = {
     "different words": lambda size: " ".join(islice(map("word{}".format, count(10**6)), size // 11)),
+    "different sentences": lambda size: "".join(
+        islice(map("Word{0} ran to word{0}. ".format, count(10**6)), size // 30)
+    ),
     "different words without spaces": lambda size: "".join(islice(map("Word{}".format, count(10**6)), size // 11)),
     "different numbers": lambda size: " ".join(islice(map(str, count(10**6)), size // 8)),
     "different tags": lambda size: "".join(islice(map("<a{}>".format, count(10**6)), size // 10)),
