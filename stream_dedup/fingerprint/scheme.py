@@ -19,7 +19,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import BadItem
-from stream_dedup.fingerprint import kernel, packed_sets, simhash
+from stream_dedup.fingerprint import kernel, simhash
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
@@ -34,6 +34,8 @@ BODY_BINS = 128
 ANCHORS = 16
 """Keys of a body, nine bytes of an original each. They find .90 to .99 of the pairs of which one contains the other,
 where 10 find .85 to .98 and 24 .95 to 1, and every pair with a Jaccard of .5 or more."""
+SETS_VERSION = 1
+"""Of packed sets: raise it when core/sets.c encodes them otherwise, so that old ones are not misread."""
 SEED = 1
 """The seed of every hash function without a salt."""
 HEADLINE_BANDS, HEADLINE_ROWS = 2, 3
@@ -89,7 +91,7 @@ class Scheme:
     @property
     def has_bodies(self) -> bool:
         """Whether a *body* is stored beside each signature: as bytes, the codes of the words of the text in order
-        (core/sequences.c) and, with verify = "exact", the packed set of its shingles (packed_sets.py).
+        (core/sequences.c) and, with verify = "exact", the packed set of its shingles (core/sets.c).
         """
         return self.settings.family == "minhash"
 
@@ -188,7 +190,7 @@ class Scheme:
         """The 64-bit id of the scheme: a hash of the family's settings, the signature's fields and hash versions."""
         text = f"{kernel.VERSION} {self._identifying} {self.signature_dtype}"
         if self.is_exact:
-            text += f" exact {packed_sets.VERSION}"
+            text += f" exact {SETS_VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {simhash.LAYOUT_VERSION} "
         return xxhash.xxh3_64_intdigest((text + self._salt_tag).encode())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core import call
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS
+from stream_dedup.index.footprint import HASH_BITS, MAX_MEMBERS
 from stream_dedup.settings import load_settings
 from tests.fingerprint.built import items, maker, scheme
 from tests.reference.fingerprint import packed
