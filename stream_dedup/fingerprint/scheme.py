@@ -125,7 +125,7 @@ class Scheme:
 
     @property
     def dont_care_bits(self) -> tuple[int, ...]:
-        """The don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
+        """The don't-care bits of the layout's tables; the other tables match whole keys. See `index.runs.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
 
     @property

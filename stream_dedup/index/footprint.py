@@ -36,7 +36,7 @@ MAX_MEMBERS = 1 << 16
 # Sequences are kept so much longer: 1/64 window for its steps (dedup/window.py), as much for whole segments of rows.
 _STEP = 1 / 32
 ROWS_OF_AN_INDEX = 2**32 - 1
-"""The most keys in one table of an index, and so the most rows: both are numbered with 32 bits (runs.py, probe.py)."""
+"""The most keys in one table of an index, and so the most rows: both are numbered with 32 bits (runs.py)."""
 
 
 def indexes(items: int, keys: int = 1) -> int:

@@ -21,7 +21,7 @@ from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.probe import nearness_of
+from stream_dedup.index.runs import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.tools.marks import Comparison, compare_items
