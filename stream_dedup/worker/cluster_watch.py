@@ -18,15 +18,7 @@ from typing import Generic, TypeVar
 from stream_dedup.errors import Stalled
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.cluster import KeptAdmin
-from stream_dedup.kafka.errors import (
-    DISTRUSTED,
-    AuthorizationError,
-    KafkaError,
-    NodeNotReadyError,
-    SaslAuthenticationFailedError,
-    error_text,
-    is_throttled,
-)
+from stream_dedup.kafka.errors import DISTRUSTED, KafkaError, error_text, is_throttled, kafka_errors
 from stream_dedup.kafka.runtime import Bounded
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
@@ -172,9 +164,9 @@ class BrokerWatch:
     def _take_answer(self, answer: Future[None], now: float) -> None:
         try:
             answer.result()
-        except AuthorizationError:
+        except kafka_errors.AuthorizationError:
             pass  # a refusal is an answer
-        except NodeNotReadyError as error:  # its own text is about the client's internals
+        except kafka_errors.NodeNotReadyError as error:  # its own text is about the client's internals
             if not is_throttled(error):  # which is an answer
                 self._reason = "every connection is broken"
                 return
@@ -184,7 +176,7 @@ class BrokerWatch:
         except AdvertisedError as error:
             self._reason, self._is_advertised = str(error.args[0]), True
             return
-        except SaslAuthenticationFailedError as error:
+        except kafka_errors.SaslAuthenticationFailedError as error:
             self._reason, self._is_advertised = str(errors.translate(error, "logging in")), False
             return
         except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
