@@ -185,7 +185,7 @@ typedef struct {
     int64_t fold_count;
     const uint32_t *longer_folds;
     uint64_t seed; /* of the hashes of tokens */
-    /* Number words, negations and hints, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
+    /* Number words, negations and hints, see kernel.py: hashes, ascending; the hash that stands for each; its trait. */
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
     const uint16_t *known_starts; /* (2^START_BITS + 1) where the hashes with these upper bits begin */

@@ -146,11 +146,6 @@ class Scheme:
         last = w if self.has_letters else max(_RUN_WORDS - w, w)
         return AnchorRuns(w, last, c, max(_RUN_CHARACTERS - c, c))
 
-    @property
-    def anchor_words(self) -> int:
-        """Words or letters of an anchor's run."""
-        return self.anchor_runs.last + self.shingle_widths.words
-
     @cached_property
     def signature_dtype(self) -> np.dtype[np.void]:
         """The fields of a signature: identity, coordinates, sizes, sketches. Little-endian, packed."""

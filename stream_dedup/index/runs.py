@@ -49,7 +49,6 @@ from stream_dedup.index.times import AliveMask, Windows
 
 Keys: TypeAlias = NDArray[np.uint32]
 Rows: TypeAlias = NDArray[np.int64]
-KEY_BITS = 32
 
 # A run merges with its newer neighbour if that has at least a quarter of its rows. Simulated for 1 M rows in batches of
 # 500, ratio: rows written per row, mean runs at lookup. 1: 9.1, 5.4; 2: 10.6, 4.3; 4: 13.2, 3.3; 8: 19, 2.7. Each run

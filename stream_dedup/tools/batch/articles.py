@@ -198,7 +198,7 @@ def recurring(chunks: Iterable[tuple[NDArray[np.uint32], Rows]]) -> NDArray[np.u
 
 def boilerplate_of(hashes: NDArray[np.uint32]) -> Boilerplate:
     """The table of these passages, whatever the time."""
-    table = Boilerplate.for_passages(len(hashes))
+    table = Boilerplate((16 * len(hashes) + 63).bit_length())  # with 16 entries for each, it loses hardly one
     for _ in range(SIGHTINGS):
         table.add(hashes, np.ones(len(hashes), np.int64), np.zeros(len(hashes), np.int64))
     return table

@@ -128,7 +128,7 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     >>> [round(float(p), 3) for p in proposed([0.2, 0.3, 0.4, 0.5], scheme)]
     [0.534, 0.853, 0.974, 0.998]
     """
-    return anchored(lengthened(jaccard, scheme.anchor_words / scheme.shingle_widths.words), ANCHORS)
+    return anchored(lengthened(jaccard, 1 + scheme.anchor_runs.last / scheme.shingle_widths.words), ANCHORS)
 
 
 def bit_difference(jaccard: float) -> float:
