@@ -30,11 +30,7 @@ SIMILARITY = record("similarity", [(name, _TYPES[kind]) for kind, name in declar
 class Signatures(Struct, name="signatures"):
     """Stored signatures; also the bodies (`Scheme.has_bodies`), joined, and where each begins."""
 
-    _fields_ = (
-        *fields(POINTER, "rows bodies bounds"),
-        *fields(INT64, "count body_bytes"),
-        ("layout", SignatureLayout),
-    )
+    _fields_ = (*fields(POINTER, "rows bodies bounds"), *fields(INT64, "count body_bytes"), ("layout", SignatureLayout))
 
 
 def _join(strings: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

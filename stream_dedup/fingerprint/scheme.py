@@ -175,11 +175,6 @@ class Scheme:
             ]
         )
 
-    @property
-    def body_bytes(self) -> int:
-        """The bytes of the body in a signature; 0 if the body is stored whole, beside the signature."""
-        return self.signature_dtype["simhash" if self.layout else "body"].itemsize
-
     @cached_property
     def id(self) -> int:
         """The 64-bit id of the scheme: a hash of the family's settings, the signature's fields and hash versions."""
@@ -188,7 +183,9 @@ class Scheme:
             text += f" exact {SETS_VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {simhash.LAYOUT_VERSION} "
-        return xxhash.xxh3_64_intdigest((text + self._salt_tag).encode())
+        if self._key:
+            text += f" salt {self._derived('id'):016x}"
+        return xxhash.xxh3_64_intdigest(text.encode())
 
     @property
     def _identifying(self) -> str:
@@ -243,8 +240,3 @@ class Scheme:
         """Return 64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
         text = f"{purpose} {SEED}"
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=self._key, person=b"scheme").digest())
-
-    @cached_property
-    def _salt_tag(self) -> str:
-        """The part of the ids that depends on the salt."""
-        return f" salt {self._derived('id'):016x}" if self._key else ""

@@ -119,7 +119,8 @@ class HybridIndex:
         self._dead = 0  # rows evicted or forgotten since the last sweep
         self._crowded = 0
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
-        self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
+        self.unsorted_rows = 0
+        """How many these are. A counter, because summing at each addition makes a restore quadratic in blocks."""
 
     def add(self, keys: Keys, times: Rows, *, defer_sort: bool = False) -> int:
         """Add rows; return the number of the first one.
@@ -136,8 +137,8 @@ class HybridIndex:
         if defer_sort or self._unsorted or len(keys) >= _MIN_RUN_ROWS:
             # The keys of a restored block are a view, which would keep the whole block in memory.
             self._unsorted.append(keys.copy(order="K") if defer_sort else keys)
-            self._unsorted_rows += len(keys)
-            if not defer_sort or self._unsorted_rows >= _MAX_UNSORTED:
+            self.unsorted_rows += len(keys)
+            if not defer_sort or self.unsorted_rows >= _MAX_UNSORTED:
                 self._build_run()
         else:
             self._recent.add(keys)
@@ -229,11 +230,6 @@ class HybridIndex:
         """The first row that may still be returned."""
         return self._times.first
 
-    @property
-    def unsorted_rows(self) -> int:
-        """Rows that are not sorted yet (`defer_sort`)."""
-        return self._unsorted_rows
-
     def export(self) -> tuple[int, Keys, Rows]:
         """Copy the first row that may still be returned, and from there on all keys (n, C) and times (n,), for `add`.
 
@@ -282,6 +278,6 @@ class HybridIndex:
         keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
         self._tiers.append(build_run(base, keys, self.nearness.first_columns, self._times.newest(base)))
         self._unsorted.clear()
-        self._unsorted_rows = 0
+        self.unsorted_rows = 0
         self._recent.clear(self._times.next_row)
         self._tiers.schedule_merges(self._times.alive(self._horizon, self._recent_row))

@@ -213,7 +213,10 @@ class Group:
 
     def _explain(self, error: KafkaError, action: str) -> StreamError:
         if isinstance(error, kafka_errors.LogTruncationError):
-            return self._truncated(error)
+            ends = error.divergent_offsets.items()  # the records before a position are not those that were read
+            return RecordsGone(
+                truncated_message(self._settings, {place.partition: end and int(end.offset) for place, end in ends})
+            )
         if isinstance(error, kafka_errors.OffsetOutOfRangeError):
             return self._out_of_range(error)
         if isinstance(error, kafka_errors.CorruptRecordError):
@@ -225,13 +228,6 @@ class Group:
                 f"{offset_command(self._settings, str(offset), [partition])}"
             )
         return errors.translate(error, action)
-
-    def _truncated(self, error: kafka_errors.LogTruncationError) -> RecordsGone:
-        """Explain that the records before a position are not those that were read; the broker says where those end."""
-        ends = error.divergent_offsets.items()
-        return RecordsGone(
-            truncated_message(self._settings, {place.partition: end and int(end.offset) for place, end in ends})
-        )
 
     def _out_of_range(self, error: KafkaError) -> StreamError:
         """Name the partitions and their offsets.

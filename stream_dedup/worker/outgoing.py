@@ -108,15 +108,8 @@ class OutgoingRecords:
             added += [(STORY, _text(verdict.story))] if verdict.kind is not Kind.TOMBSTONE else []
             # The order separates updates that were let through from held-back ones: see tools/topics/headers.py.
             added = evidence + added if verdict.forward else added + evidence
-        whole = Outgoing(
-            topic,
-            self._partition(topic, record),
-            record.key,
-            record.value,
-            [*record.headers, *added],
-            record.timestamp,
-            source,
-        )
+        partition, headers = self._partition(topic, record), [*record.headers, *added]
+        whole = Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
         if verdict.kind is Kind.BAD and (not with_value or self._too_large(record, self._existing[topic].limit)):
             # Without value and foreign headers, except the trace; with the time of writing: Kafka may have refused the
             # record's own.

@@ -262,7 +262,9 @@ def _stream(
             whole += sum(len(set_in(body)) for body in batch.delta.bodies)
             held += [not verdict.forward and bool(verdict.original) for verdict in batch.verdicts]
             progress(len(held))
-    return np.array(held, np.bool_), Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))
+    scheme = Scheme(settings.fingerprint)
+    sketch = scheme.signature_dtype["simhash" if scheme.layout else "body"].itemsize  # 0 if the body is stored whole
+    return np.array(held, np.bool_), sketch + round(whole / max(originals, 1))
 
 
 @dataclass(frozen=True, slots=True)
