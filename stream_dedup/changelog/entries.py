@@ -15,14 +15,12 @@ changelog was lost.
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from stream_dedup.changelog import ENTRY_BYTES
 from stream_dedup.changelog.block import merge_deltas, size_of, split_delta
 from stream_dedup.changelog.headers import SequenceRange
 from stream_dedup.dedup.batch import Delta
-
-T = TypeVar("T")
 
 # A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
 # that are not merged yet take .2 s at most. Merged blocks of this size, and large deltas, take half as much again as
@@ -141,16 +139,16 @@ class EntryBuilder:
         )
 
 
-class OrderedEntry(NamedTuple, Generic[T]):
+class OrderedEntry(NamedTuple):
     """The next entry. `is_redundant`: a merged block whose content is read as blocks."""
 
     span: SequenceRange
     is_merged: bool
     is_redundant: bool
-    content: T
+    content: Any
 
 
-class Resequencer(Generic[T]):
+class Resequencer:
     """Orders the entries of two partitions by sequence number. `next` is the number it expects, 0 before the first.
 
     The first merged block is the beginning, since everything before it has expired. A merged block may still come
@@ -173,13 +171,13 @@ class Resequencer(Generic[T]):
     def __init__(self) -> None:
         self.next = 0
         self._merged_to = 0  # the last number of any merged block; the blocks up to it must exist
-        self._blocks: deque[tuple[SequenceRange, T]] = deque()
-        self._merged: deque[tuple[SequenceRange, T]] = deque()
+        self._blocks: deque[tuple[SequenceRange, Any]] = deque()
+        self._merged: deque[tuple[SequenceRange, Any]] = deque()
 
-    def add_block(self, span: SequenceRange, content: T) -> None:
+    def add_block(self, span: SequenceRange, content: Any) -> None:
         self._blocks.append((span, content))
 
-    def add_merged(self, span: SequenceRange, content: T) -> None:
+    def add_merged(self, span: SequenceRange, content: Any) -> None:
         self._merged.append((span, content))
 
     @property
@@ -204,7 +202,7 @@ class Resequencer(Generic[T]):
             raise ValueError(f"not all before {number} is read: {self.first_waiting} is still queued")
         self.next = number
 
-    def ready(self) -> Iterator[OrderedEntry[T]]:
+    def ready(self) -> Iterator[OrderedEntry]:
         """Remove and yield the entries that follow without a gap."""
         while True:
             if not self.next and self._merged:

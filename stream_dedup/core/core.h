@@ -185,7 +185,7 @@ typedef struct {
     int64_t fold_count;
     const uint32_t *longer_folds;
     uint64_t seed; /* of the hashes of tokens */
-    /* Number words, negations and hints, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
+    /* Number words, negations and hints, see kernel.py: hashes, ascending; the hash that stands for each; its trait. */
     const uint64_t *known, *meant;
     const uint8_t *known_traits;
     const uint16_t *known_starts; /* (2^START_BITS + 1) where the hashes with these upper bits begin */
@@ -614,7 +614,7 @@ typedef struct texts {
 /* Where an item says that it is a correction, or that it is a version of an earlier one: corrections.py. */
 enum { IN_HEADLINE = 1, IN_TEXT = 2, NEW_VERSION = 3 };
 
-/* What is known of new items, and not stored: see `NewItems` in new_items.py. */
+/* What is known of new items, and not stored: see `NewItems` in similarity.py. */
 typedef struct news {
     int64_t count;
     const uint8_t *word_sets; /* (count, 4096); NULL if the family has none */
@@ -695,7 +695,7 @@ void describe(workspace *room, const similarity *pair, const news *news, int64_t
 
 enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1 };
 
-/* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
+/* Boosted trees: see rule.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };
 typedef struct trees {
     const uint8_t *features; /* (count, 15) */
@@ -724,7 +724,7 @@ bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */
 bool is_repeat(const similarity *pair);
 
-/* What the decision says of a pair alone, see JUDGED in dedup/rule.py; log-odds: NaN where they are not computed. */
+/* What the decision says of a pair alone, see JUDGED in tools/pair_rule.py; log-odds: NaN where they are not computed. */
 typedef struct judged {
     float logit, kinship;
     bool is_repeat, is_same, is_held;

@@ -1,4 +1,23 @@
-/* Packed sets: the shingles of a body, whole, for an exact Jaccard; fingerprint/packed_sets.py describes the code. */
+/* Packed sets: the distinct shingles of a body as the short byte string that the index stores, for an exact Jaccard.
+ *
+ * With `fingerprint.verify = "exact"`, one is stored for each body instead of its sketch.
+ *
+ * The code: truncate the hashes to their upper 24 bits and sort them; encode each difference to the previous one with a
+ * Golomb-Rice code: the part above k bits in unary (zeros, then a one), then the k bits, lowest bits first. n random
+ * numbers take about log2(2^24 / n) + 1.5 bits each: 16 for a text of 600 words. k depends on n, which is in the
+ * signature. A changed code must raise SETS_VERSION in fingerprint/scheme.py.
+ *
+ * The cost of truncation: hashes that become equal remain separate members, and sizes are counted before truncation, so
+ * no common shingle is missed. Two sets with a and b members that the other lacks seem to share about a*b / 2^24 too
+ * many: at 600 shingles each and a Jaccard of .8, 67*67 / 2^24 = .0003 of a member. It changes the decision only for a
+ * pair that is a single shingle below the threshold. 16 bits would save half of the bytes, and share .07 too many.
+ *
+ * For a body with more than 65,536 distinct shingles (a book), only the smallest hashes are stored: 78 KB of usual text.
+ * Who chooses words by their hashes can make it a fifth of the text (`most_set_bytes`). Such a body fits into a record of
+ * the changelog wherever its text fitted into one of the input. Two such sets are compared on the range of hashes that
+ * both have stored, which is a fair sample (bottom-k, Broder 1997): the Jaccard is accurate to .002.
+ *
+ * Sources: Golomb, "Run-length encodings", 1966; Rice, "Some practical universal noiseless coding techniques", 1979. */
 #include "core.h"
 
 /* k of the Golomb-Rice code of a set: 2^k is at most ln 2 times the mean difference, the optimum for such gaps. */

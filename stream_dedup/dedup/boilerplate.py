@@ -72,11 +72,6 @@ class Boilerplate:
         self.table = Table(entries=self.entries, count=len(self.entries))
         """The same for the core."""
 
-    @classmethod
-    def for_passages(cls, count: int) -> "Boilerplate":
-        """Return a table for this many passages of a known corpus: with 16 entries for each, it loses hardly one."""
-        return cls((16 * count + 63).bit_length())
-
     @property
     def nbytes(self) -> int:
         return self.entries.nbytes

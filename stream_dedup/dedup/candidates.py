@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from stream_dedup import core
 from stream_dedup.fingerprint.fingerprint import key_of
 from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
-from stream_dedup.index.probe import ITEM_SHIFT, Nearness
 from stream_dedup.index.rows import RowStore
+from stream_dedup.index.runs import ITEM_SHIFT, Nearness
 from stream_dedup.index.times import FORGOTTEN
 
 MAX_CANDIDATES = core.call("max_candidates")
@@ -49,7 +49,7 @@ def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
 
     For keys (m, C) these are (m, C) int32: item << ROW_SHIFT | column. Raises InputError for 2^19 items or more.
 
-    >>> from stream_dedup.index.probe import nearness_of
+    >>> from stream_dedup.index.runs import nearness_of
     >>> links_of(np.array([[7, 1], [7, 2], [0, 2], [7, 0]], np.uint32), nearness_of([], [0, 1], 0)).tolist()
     [[-1, -1], [0, -1], [-1, 4097], [4096, -1]]
     """

@@ -32,9 +32,8 @@ from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, named_rows, versions_of
 from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.new_items import new_items_of
 from stream_dedup.dedup.rule import Rule
-from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
+from stream_dedup.dedup.similarity import SIMILARITY, Signatures, new_items_of, signatures_of
 from stream_dedup.dedup.source_rules import PREFER
 from stream_dedup.dedup.window import Arrivals, CoreArrivals, Scope, scope_of, sightings
 from stream_dedup.index.hybrid import HybridIndex

@@ -43,7 +43,7 @@ from stream_dedup.dedup.rule import rule_of
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.stored import check_delta
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.dedup.window import Arrivals, first_held, may_be_held
+from stream_dedup.dedup.window import Arrivals, may_be_held
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -326,7 +326,8 @@ class Deduplicator:
         if elapsed - self._expired_at > self._window // _EXPIRIES_PER_WINDOW:
             self._expired_at = elapsed
             self._arrivals.forget(elapsed)
-            earliest, recent = first_held(self._clocks.watermark, elapsed, self._arrivals)
+            recent = int(self._arrivals.first_recent(np.array([elapsed]))[0])
+            earliest = self._clocks.watermark - self._window
             self.rows.trim(self.index.expire(earliest, min(recent, self.rows.next_row)))
             self.rows.drop_sequences(self._arrivals.first_with_text(elapsed))
         evicted = self.rows.next_row - self.max_originals - self.index.first_row

@@ -1,5 +1,5 @@
 """Turn each outcome of decide.py into a `Verdict` with its evidence; nothing is decided here. Only rulings by policy or
-id are worded here: verdict.py has the wording of all others.
+id are worded here: tools/wording.py has the wording of all others.
 """
 
 from collections.abc import Callable, Iterable, Iterator

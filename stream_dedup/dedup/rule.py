@@ -1,23 +1,25 @@
 """The rule for one pair of items. Two models answer: is anything new? is it the same article? decide.py applies it.
 
 A pair is a `SIMILARITY` record; an answer is a log-odds. core/rule.c has the features, the weights of fixed terms and
-the constants; this module reads their names from it, and gives it the trees and the settings.
+the constants; this module gives it the trees and the settings.
 
 **Is anything new?** Would a reader of the earlier item miss something if the new one were never shown? `novelty_logit`
 estimates the probability from what the article of the new item has and the earlier one lacks (words, sentences,
 figures, words of the headline that its text confirms), from what it lost, from what the two share, and from how clean
 both pages are. An item is held back if its novelty against any candidate is below `decision.novelty`.
 
-The model is boosted trees (trees.py). A linear model pays for each kind of news with repeats: a new figure means little
-in a page full of new words, and much in a page that is otherwise the same. More new words, sentences or figures never
-lower the novelty, because the trees are monotone in them.
+The model is boosted trees. A linear model pays for each kind of news with repeats: a new figure means little in a page
+full of new words, and much in a page that is otherwise the same. More new words, sentences or figures never lower the
+novelty, because the trees are monotone in them. A tree compares one feature with a threshold, `TREE_DEPTH` times in a
+row, and ends at a leaf; the log-odds are the sum of the leaves. A full binary tree needs no pointers: the children of
+node k are 2k+1 and 2k+2 (Williams 1964). Its table is a file of numbers; nothing in it is code.
 
 **Is it the same article?** `kinship_logit` names an item that is let through: `update` or `unique`.
 
 An item with exactly the same words is held back before (`is_repeat`). The families without words (SimHash, given) and
 `decision.jaccard` use plain similarity alone (`is_alike`): the Hamming distance or the Jaccard of the bodies.
 
-Sources: gradient boosting, Friedman 2001, with monotone constraints. Fitted by tests/lab/labels/fit.py.
+Source: gradient boosting, Friedman 2001, with monotone constraints. Fitted by tests/lab/labels/fit.py.
 """
 
 import math
@@ -25,16 +27,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import BOOL, FLOAT, Struct, call, declared, fields, record
-from stream_dedup.dedup.trees import CoreTrees, Trees, core_trees, parts_of, read_trees
+from stream_dedup.core import BOOL, FLOAT, INT64, POINTER, Struct, call, declared, fields
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.settings import DecisionSettings
 
 SAME_ARTICLE = 0.0
 """Lowest log-odds of the same article."""
+TREE_DEPTH = 4
+"""Comparisons of a tree. With three, the same number of trees repeats .02 more at the same missed."""
+_TREES_AT_ONCE = 6  # trees that the core walks together
 
 
 def logit(share: float) -> float:
@@ -42,30 +47,45 @@ def logit(share: float) -> float:
     return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
 
 
-class Feature(NamedTuple):
-    """A feature of trees. direction: 1 if more of it never lowers the answer, -1 if it never raises it, else 0."""
+class Trees(NamedTuple):
+    """T trees.
 
-    direction: int
-    meaning: str
+    features: (T, 15) uint8, the feature of each node.
+    thresholds: (T, 15) float32; a greater value goes to the right.
+    values: (T, 31) float32, the expected log-odds at each node, the leaves last.
+    """
 
-
-class FixedTerm(NamedTuple):
-    """A feature that no tree uses, and its weight in the log-odds."""
-
-    weight: float
-    meaning: str
-
-
-def _features(table: str) -> dict[str, Feature]:
-    return {name: Feature(int(direction), meaning) for name, direction, meaning in declared(table)}
+    features: NDArray[np.uint8]
+    thresholds: NDArray[np.float32]
+    values: NDArray[np.float32]
 
 
-NOVELTY, KINSHIP = _features("novelty_features"), _features("kinship_features")
-"""The features of the trees, by name. core/rule.c declares them."""
-FIXED = {name: FixedTerm(float(weight), meaning) for name, weight, meaning in declared("fixed_features")}
-"""What novelty consists of besides its trees, by name."""
-_FEATURES = {"novelty": [*NOVELTY], "kinship": [*KINSHIP], "fixed": [*FIXED]}  # as core.h numbers them
-TABLE, KINSHIP_TABLE = Path(__file__).with_name("novelty.json"), Path(__file__).with_name("kinship.json")
+def read_trees(path: Path, names: list[str]) -> Trees:
+    """Read a table that `tests/lab/labels/fit.py` wrote. Raises ValueError if its features are not `names`."""
+    table = msgspec.json.decode(path.read_bytes())
+    if table["names"] != names:
+        raise ValueError(f"{path.name} was fitted to the features {table['names']}, not {names}: fit it again")
+    kinds = np.uint8, np.float32, np.float32
+    return Trees(*(np.array(table[name], kind) for name, kind in zip(Trees._fields, kinds, strict=True)))
+
+
+@cache
+def trees_of(model: str) -> Trees:
+    """Return the trees of "novelty" or "kinship"; read once, 2 ms."""
+    return read_trees(Path(__file__).with_name(f"{model}.json"), [row[0] for row in declared(f"{model}_features")])
+
+
+class CoreTrees(Struct, name="trees"):
+    """`Trees` as the core reads them: of the values only the leaves, so that both models fit into the first cache."""
+
+    _fields_ = (*fields(POINTER, "features thresholds leaves"), ("count", INT64))
+
+
+def _core_trees(trees: Trees) -> CoreTrees:
+    added = -len(trees.values) % _TREES_AT_ONCE  # trees that add 0
+    parts: tuple[NDArray[Any], ...] = trees.features, trees.thresholds, trees.values[:, 2**TREE_DEPTH - 1 :]
+    features_, thresholds, leaves = (np.pad(part, ((0, added), (0, 0))) for part in parts)
+    return CoreTrees(features=features_, thresholds=thresholds, leaves=leaves, count=len(trees.values) + added)
 
 
 class Rule(Struct, name="thresholds"):
@@ -88,25 +108,13 @@ class Rule(Struct, name="thresholds"):
 def rule_of(decision: DecisionSettings, *, has_words: bool) -> Rule:
     """Return the `Rule` of settings. has_words: fingerprints have the words that novelty needs, as MinHash."""
     return Rule(
-        novelty=core_trees(novelty_trees(), len(NOVELTY)),
-        kinship=core_trees(kinship_trees(), len(KINSHIP)),
+        novelty=_core_trees(trees_of("novelty")),
+        kinship=_core_trees(trees_of("kinship")),
         body=1.0 if decision.jaccard is None else decision.jaccard,
         hold_below=logit(decision.threshold),
         same_article=SAME_ARTICLE,
         is_plain=decision.jaccard is not None or not has_words,
     )
-
-
-@cache
-def novelty_trees() -> Trees:
-    """Return the trees of novelty; read once, 2 ms."""
-    return read_trees(TABLE, list(NOVELTY))
-
-
-@cache
-def kinship_trees() -> Trees:
-    """Return the trees of kinship; read once, 1 ms."""
-    return read_trees(KINSHIP_TABLE, list(KINSHIP))
 
 
 _VIEWS = Stage.BODY, Stage.HEADLINE, Stage.PROSE
@@ -126,49 +134,3 @@ def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """
     share: NDArray[np.floating[Any]] = (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(logits.dtype)
     return share
-
-
-# -- many pairs -------------------------------------------------------------------------------------------------------
-
-
-JUDGED = record(
-    "judged",
-    [
-        *fields("<f4", "logit kinship"),
-        *fields("?", "is_repeat is_same is_held"),
-    ],
-)
-"""What the rule says of a pair alone.
-
-logit: the log-odds of something new; NaN if not computed.
-kinship: the log-odds of the same article; NaN if not computed.
-is_repeat: the same words, held back before any model is used.
-is_same: the same article.
-is_held: the new item is held back."""
-
-
-def judge_pairs(pairs: NDArray[np.void], rule: Rule) -> "np.recarray[Any, Any]":
-    """Judge pairs, (n,) SIMILARITY, as the stream judges an item with this one candidate: (n,) JUDGED."""
-    judged = np.empty(len(pairs), JUDGED).view(np.recarray)
-    call("judge_pairs", np.ascontiguousarray(pairs), len(pairs), rule, judged)
-    return judged
-
-
-def columns(pairs: NDArray[np.void], kind: str = "novelty") -> NDArray[np.float32]:
-    """Return the features of pairs, (n, features). kind: "novelty", "kinship", or "fixed" (1 where it holds)."""
-    values, number = np.empty((len(pairs), len(_FEATURES[kind])), np.float32), list(_FEATURES).index(kind)
-    call("feature_columns", np.ascontiguousarray(pairs), len(pairs), number, values)
-    return values
-
-
-def contributions(pairs: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
-    """Return what each feature adds to the log-odds of novelty, or kinship, of pair p; more than 0 speaks for yes."""
-    pair = pairs[p : p + 1]
-    names, trees = (KINSHIP, kinship_trees()) if of_kinship else (NOVELTY, novelty_trees())
-    _, adds = parts_of(trees, columns(pair, "kinship" if of_kinship else "novelty")[0])
-    parts = dict(zip(names, adds.tolist(), strict=True))
-    if of_kinship:
-        return parts
-    for (name, term), value in zip(FIXED.items(), columns(pair, "fixed")[0].tolist(), strict=True):
-        parts[name] = term.weight * value
-    return parts

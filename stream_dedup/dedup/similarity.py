@@ -1,9 +1,9 @@
-"""Compute the similarities of candidate pairs from their fingerprints.
+"""Pass new items and their candidates to the core, which measures how similar they are.
 
 A pair is a new item and a known one (a candidate), of which the signature is left and, for a time, the codes of its
 words (`[index] texts`). A shared key only makes a candidate; the decision rests on these numbers. The core measures
-(core/similarity.c): for the loop of decide.py one new item with its candidates, for `compare` a list of pairs. The same
-record says what the new item has and the known one lacks; core/novelty.c counts it.
+(core/similarity.c): for the loop of decide.py one new item with its candidates, for tools/pair_rule.py a list of pairs.
+The same record says what the new item has and the known one lacks; core/novelty.c counts it.
 
 By default, Jaccard and containment are estimated from sketches. With `fingerprint.verify = "exact"` the shingle sets of
 the bodies are compared exactly. If the body is a SimHash, its Hamming distance replaces them.
@@ -17,12 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, arena, call, declared, fields, record
-from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.new_items import new_items_of
+from stream_dedup.core import INT64, POINTER, Struct, declared, fields, record
+from stream_dedup.dedup.boilerplate import Boilerplate, Table, in_seconds
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.kernel import SignatureLayout, layout_of
-from stream_dedup.fingerprint.packed_sets import join
 
 _TYPES = {"float": "<f4", "uint32_t": "<u4", "bool": "?"}
 SIMILARITY = record("similarity", [(name, _TYPES[kind]) for kind, name in declared("similarity_fields")])
@@ -32,16 +30,24 @@ SIMILARITY = record("similarity", [(name, _TYPES[kind]) for kind, name in declar
 class Signatures(Struct, name="signatures"):
     """Stored signatures; also the bodies (`Scheme.has_bodies`), joined, and where each begins."""
 
-    _fields_ = (
-        *fields(POINTER, "rows bodies bounds"),
-        *fields(INT64, "count body_bytes"),
-        ("layout", SignatureLayout),
-    )
+    _fields_ = (*fields(POINTER, "rows bodies bounds"), *fields(INT64, "count body_bytes"), ("layout", SignatureLayout))
+
+
+def _join(strings: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Join n byte strings in one array, with bounds (n + 1,): string i is data[bounds[i]:bounds[i + 1]].
+
+    >>> data, bounds = _join([b"ab", b"", b"c"])
+    >>> data.tolist(), bounds.tolist()
+    ([97, 98, 99], [0, 2, 2, 3])
+    """
+    bounds = np.zeros(len(strings) + 1, np.int64)
+    np.cumsum([len(string) for string in strings], out=bounds[1:])
+    return np.frombuffer(b"".join(strings), np.uint8), bounds
 
 
 def signatures_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> Signatures:
     """Pass (n,) signatures to the core, with their bodies, if the scheme has them."""
-    packed, bounds = join(bodies) if bodies else (None, None)
+    packed, bounds = _join(bodies) if bodies else (None, None)
     return Signatures(
         rows=np.ascontiguousarray(signatures),
         bodies=packed,
@@ -52,28 +58,51 @@ def signatures_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) ->
     )
 
 
-def compare(
-    new: Fingerprints,
-    known: NDArray[np.void],
-    new_of_pair: NDArray[np.integer],
-    known_of_pair: NDArray[np.integer],
-    bodies: Sequence[bytes] | None = None,
-    boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-    corrects: NDArray[np.int8] | None = None,
-) -> NDArray[np.void]:
-    """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p: (pairs,) SIMILARITY.
+class _CoreTexts(Struct, name="texts"):
+    """`Texts` as the core reads them."""
 
-    bodies: those of `known`, if the scheme has them; None: `known` are the signatures of `new`.
-    boilerplate: the table of recurring passages, and (n,) the begin of each new item's window, ms; None: without
-    novelty.
-    corrects: (n,) `corrections`; None: no item is one.
+    _fields_ = (
+        *fields(POINTER, "firsts lasts headline_words headline_numbers"),
+        *fields(POINTER, "words shingles numbers passages"),
+        *fields(INT64, "word_count shingle_count number_count passage_count"),
+    )
 
-    O(pairs · (bytes of a signature and of two bodies + words of the article)); fastest if the pairs are ordered
-    by new item.
+
+class NewItems(Struct, name="news"):
+    """What is known of n new items and not stored.
+
+    word_sets: (n, 4096) of `Fingerprints`.
+    corrects: (n,) `corrections`.
+    hamming: the largest distance of the scheme.
+    asks_novelty: novelty is computed, from what follows.
+    texts: what the items consist of.
+    boilerplate: the table of recurring passages.
+    starts: (n,) begins of the items' windows, s.
     """
-    news_at, known_at = (np.ascontiguousarray(places, np.int64) for places in (new_of_pair, known_of_pair))
-    pairs, news = np.empty(len(news_at), SIMILARITY), new_items_of(new, corrects, boilerplate)
-    left = signatures_of(new.signatures, new.bodies)
-    right = signatures_of(known, new.bodies and (new.bodies if bodies is None else bodies))
-    call("measure_pairs", arena(), pairs, news, left, right, news_at, known_at, len(pairs))
-    return pairs
+
+    _fields_ = (
+        ("count", INT64),
+        *fields(POINTER, "word_sets corrects"),
+        *fields(INT64, "hamming asks_novelty"),
+        ("texts", _CoreTexts),
+        ("boilerplate", Table),
+        ("starts", POINTER),
+    )
+
+
+def new_items_of(
+    new: Fingerprints, corrects: NDArray[np.int8], boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None
+) -> NewItems:
+    """Return the `NewItems` of n fingerprints.
+
+    corrects: (n,) `corrections`.
+    boilerplate: the table of recurring passages, and (n,) the begins of the items' windows, ms; None: without novelty.
+    """
+    news = NewItems(count=len(corrects), word_sets=new.word_sets, corrects=corrects, hamming=new.hamming)
+    if boilerplate is not None and new.texts is not None:
+        table, horizons = boilerplate
+        parts = {name: np.ascontiguousarray(part) for name, part in new.texts._asdict().items()}
+        counts = {f"{name}_count": len(parts[f"{name}s"]) for name in ("word", "shingle", "number", "passage")}
+        texts, starts = _CoreTexts(**parts, **counts), in_seconds(horizons)
+        news.set(asks_novelty=1, texts=texts, boilerplate=table.table, starts=starts)
+    return news

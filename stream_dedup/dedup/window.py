@@ -163,11 +163,6 @@ def sightings(times: NDArray[np.int64], watermarks: NDArray[np.int64], window: i
 # -- memory -----------------------------------------------------------------------------------------------------------
 
 
-def first_held(watermark: int, elapsed: int, arrivals: Arrivals) -> tuple[int, int]:
-    """Return the earliest time that memory holds, and the first row that it holds whatever its time, as recent."""
-    return watermark - arrivals.window, int(arrivals.first_recent(np.array([elapsed]))[0])
-
-
 def may_be_held(newest: float, then: int, watermark: int, elapsed: int, arrivals: Arrivals) -> bool:
     """Return whether memory may hold a row that arrived by `then` (elapsed event time), with a time up to `newest`."""
     return newest >= watermark - arrivals.window or then // arrivals.step >= elapsed // arrivals.step - _RECENT_STEPS

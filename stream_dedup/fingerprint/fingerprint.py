@@ -34,10 +34,10 @@ from stream_dedup.fingerprint.kernel import (
     fingerprint_batch,
     headline_features_of,
     layout_of,
+    lexicon,
     shingles_of,
     tokens_of,
 )
-from stream_dedup.fingerprint.lexicon import lexicon
 from stream_dedup.fingerprint.scheme import ANCHORS, HEADLINE_BANDS, HEADLINE_ROWS, Scheme
 from stream_dedup.news.item import Item
 

@@ -19,7 +19,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import BadItem
-from stream_dedup.fingerprint import kernel, packed_sets, simhash
+from stream_dedup.fingerprint import kernel, simhash
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
@@ -34,6 +34,8 @@ BODY_BINS = 128
 ANCHORS = 16
 """Keys of a body, nine bytes of an original each. They find .90 to .99 of the pairs of which one contains the other,
 where 10 find .85 to .98 and 24 .95 to 1, and every pair with a Jaccard of .5 or more."""
+SETS_VERSION = 1
+"""Of packed sets: raise it when core/sets.c encodes them otherwise, so that old ones are not misread."""
 SEED = 1
 """The seed of every hash function without a salt."""
 HEADLINE_BANDS, HEADLINE_ROWS = 2, 3
@@ -89,7 +91,7 @@ class Scheme:
     @property
     def has_bodies(self) -> bool:
         """Whether a *body* is stored beside each signature: as bytes, the codes of the words of the text in order
-        (core/sequences.c) and, with verify = "exact", the packed set of its shingles (packed_sets.py).
+        (core/sequences.c) and, with verify = "exact", the packed set of its shingles (core/sets.c).
         """
         return self.settings.family == "minhash"
 
@@ -123,7 +125,7 @@ class Scheme:
 
     @property
     def dont_care_bits(self) -> tuple[int, ...]:
-        """The don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
+        """The don't-care bits of the layout's tables; the other tables match whole keys. See `index.runs.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
 
     @property
@@ -143,11 +145,6 @@ class Scheme:
         # Of letters, the run ends with the next shingle: it is between two typing errors.
         last = w if self.has_letters else max(_RUN_WORDS - w, w)
         return AnchorRuns(w, last, c, max(_RUN_CHARACTERS - c, c))
-
-    @property
-    def anchor_words(self) -> int:
-        """Words or letters of an anchor's run."""
-        return self.anchor_runs.last + self.shingle_widths.words
 
     @cached_property
     def signature_dtype(self) -> np.dtype[np.void]:
@@ -178,20 +175,17 @@ class Scheme:
             ]
         )
 
-    @property
-    def body_bytes(self) -> int:
-        """The bytes of the body in a signature; 0 if the body is stored whole, beside the signature."""
-        return self.signature_dtype["simhash" if self.layout else "body"].itemsize
-
     @cached_property
     def id(self) -> int:
         """The 64-bit id of the scheme: a hash of the family's settings, the signature's fields and hash versions."""
         text = f"{kernel.VERSION} {self._identifying} {self.signature_dtype}"
         if self.is_exact:
-            text += f" exact {packed_sets.VERSION}"
+            text += f" exact {SETS_VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {simhash.LAYOUT_VERSION} "
-        return xxhash.xxh3_64_intdigest((text + self._salt_tag).encode())
+        if self._key:
+            text += f" salt {self._derived('id'):016x}"
+        return xxhash.xxh3_64_intdigest(text.encode())
 
     @property
     def _identifying(self) -> str:
@@ -246,8 +240,3 @@ class Scheme:
         """Return 64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
         text = f"{purpose} {SEED}"
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=self._key, person=b"scheme").digest())
-
-    @cached_property
-    def _salt_tag(self) -> str:
-        """The part of the ids that depends on the salt."""
-        return f" salt {self._derived('id'):016x}" if self._key else ""

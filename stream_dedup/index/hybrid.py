@@ -17,21 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, CoreNearness, Lookup, nearness_of, probe
 from stream_dedup.index.recent import RecentTree
-from stream_dedup.index.runs import Keys, Rows, Tiers, build_run, unsort
-from stream_dedup.index.times import (
-    ANY_TIME,
-    EARLIEST,
-    FORGOTTEN,
-    LOW,
-    NO_ROW,
-    OLD_HIGH,
-    OLD_LOW,
-    RowTimes,
-    Windows,
-    windows_since,
-)
+from stream_dedup.index.runs import ITEM_SHIFT, ROW_SHIFT, Keys, Lookup, Rows, Tiers, build_run, nearness_of, probe
+from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN, LOW, NO_ROW, OLD_HIGH, OLD_LOW, RowTimes, Windows
 
 # A batch of at least this many rows becomes a run at once. Measured at 30 tables and 200,000 rows, µs per row in tree
 # or run: adding 31 or 58 one by one, 28 or 18 by fours, 24 or 10 by eights; and looking up a copy of a row costs 60 to
@@ -66,7 +54,7 @@ class IndexStats:
 
 class Found(NamedTuple):
     """What a lookup found. hits: (p,) int64, ascending: an item, a row, and the column of a key that they share, as in
-    probe.py with rows counted from `first`.
+    runs.py with rows counted from `first`.
     """
 
     hits: Rows
@@ -81,6 +69,12 @@ class Found(NamedTuple):
         pairs = pairs[starts]
         rows = (pairs & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + self.first
         return (pairs >> (ITEM_SHIFT - ROW_SHIFT)).astype(np.int32), rows, np.append(starts, len(self.hits))
+
+
+def windows_since(horizons: NDArray[np.int64]) -> Windows:
+    """Return all rows with a time not below each horizon, (m,)."""
+    everything = np.full(len(horizons), ANY_TIME)
+    return np.column_stack((horizons * 0, horizons, everything, horizons, everything))
 
 
 class HybridIndex:
@@ -115,7 +109,6 @@ class HybridIndex:
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
-        self._near = CoreNearness.from_nearness(self.nearness)
         self.bucket_limit = bucket_limit
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, RECENT_ROWS)
@@ -126,7 +119,8 @@ class HybridIndex:
         self._dead = 0  # rows evicted or forgotten since the last sweep
         self._crowded = 0
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
-        self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
+        self.unsorted_rows = 0
+        """How many these are. A counter, because summing at each addition makes a restore quadratic in blocks."""
 
     def add(self, keys: Keys, times: Rows, *, defer_sort: bool = False) -> int:
         """Add rows; return the number of the first one.
@@ -143,8 +137,8 @@ class HybridIndex:
         if defer_sort or self._unsorted or len(keys) >= _MIN_RUN_ROWS:
             # The keys of a restored block are a view, which would keep the whole block in memory.
             self._unsorted.append(keys.copy(order="K") if defer_sort else keys)
-            self._unsorted_rows += len(keys)
-            if not defer_sort or self._unsorted_rows >= _MAX_UNSORTED:
+            self.unsorted_rows += len(keys)
+            if not defer_sort or self.unsorted_rows >= _MAX_UNSORTED:
                 self._build_run()
         else:
             self._recent.add(keys)
@@ -182,7 +176,7 @@ class HybridIndex:
         in_tree = self._recent.probe(lookup)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
-        hits = probe(runs, self._near, lookup)
+        hits = probe(runs, self.nearness, lookup)
         self._crowded += lookup.budgets.size - int(np.count_nonzero(lookup.budgets))
         if in_tree:
             hits = np.append(hits, in_tree)
@@ -236,11 +230,6 @@ class HybridIndex:
         """The first row that may still be returned."""
         return self._times.first
 
-    @property
-    def unsorted_rows(self) -> int:
-        """Rows that are not sorted yet (`defer_sort`)."""
-        return self._unsorted_rows
-
     def export(self) -> tuple[int, Keys, Rows]:
         """Copy the first row that may still be returned, and from there on all keys (n, C) and times (n,), for `add`.
 
@@ -250,7 +239,7 @@ class HybridIndex:
         first = self._times.first
         columns = np.zeros((len(self.nearness.table_of), self._times.next_row - first), np.uint32)
         for run in self._tiers.runs:
-            unsort(run, self.nearness.first_columns, first, columns)
+            run.unsort(self.nearness.first_columns, first, columns)
         columns[:, max(self._recent.base - first, 0) :] = self._recent.keys()[max(first - self._recent.base, 0) :].T
         times = self._times.values().copy()
         columns[:, times == FORGOTTEN] = 0
@@ -289,6 +278,6 @@ class HybridIndex:
         keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
         self._tiers.append(build_run(base, keys, self.nearness.first_columns, self._times.newest(base)))
         self._unsorted.clear()
-        self._unsorted_rows = 0
+        self.unsorted_rows = 0
         self._recent.clear(self._times.next_row)
         self._tiers.schedule_merges(self._times.alive(self._horizon, self._recent_row))

@@ -12,9 +12,8 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from stream_dedup.core import call
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Lookup, Nearness
-from stream_dedup.index.runs import Keys, Rows
-from stream_dedup.index.times import RECENT, is_visible
+from stream_dedup.index.runs import ITEM_SHIFT, ROW_SHIFT, Keys, Lookup, Nearness, Rows
+from stream_dedup.index.times import ANY_TIME, HIGH, LOW, OLD_HIGH, OLD_LOW, RECENT
 
 # A tree entry is the integer key << 32 | offset: sorted by key, then by row, as in a run.
 _OFFSET_BITS = 32
@@ -24,7 +23,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class RecentTree:
     """A sorted list for each table over the newest rows, `base` to `base + len - 1`, and a Bloom filter.
 
-    >>> from stream_dedup.index.probe import nearness_of
+    >>> from stream_dedup.index.runs import nearness_of
     >>> tree = RecentTree(nearness_of((), [0, 1], 0), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
     >>> len(tree)
@@ -75,7 +74,7 @@ class RecentTree:
         self._rows = end
 
     def probe(self, lookup: Lookup) -> list[int]:
-        """Return the live pairs of all items, packed as in probe.py.
+        """Return the live pairs of all items, packed as in runs.py.
 
         O(C m) in the core, and a few µs of Python for each key that is in the tree.
         """
@@ -94,8 +93,10 @@ class RecentTree:
                 previous = offset
                 if lookup.hidden is not None and lookup.hidden[row]:
                     continue
-                is_recent = self.base + offset >= lookup.windows[item, RECENT]
-                if is_visible(lookup.times[row], is_recent, lookup.windows, item):
+                time, window = lookup.times[row], lookup.windows[item]
+                is_recent = self.base + offset >= window[RECENT]
+                low, high = (LOW, HIGH) if is_recent else (OLD_LOW, OLD_HIGH)
+                if window[low] <= time <= window[high] or (is_recent and time == ANY_TIME):  # as in core.h
                     pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | column)
                     budget -= 1
             lookup.budgets[column, item] = budget

@@ -1,10 +1,17 @@
-"""Runs, immutable sorted tables of the keys of consecutive rows: build them, and merge them so that they stay few.
+"""Runs, immutable sorted tables of the keys of consecutive rows: build them, look keys up in them, and merge them so
+that they stay few.
 
 `Tiers` is the short list of runs, oldest first. A run is the sorted-table form of locality-sensitive hashing (LSH
 Forest, Bawa et al. 2005; sorted permutations, Charikar 2002). A table holds the keys of one column, or of several, in
 which any key may meet any. It consists of its sorted keys, the row of each key, and a *prefix directory*: where the
 keys with given top bits begin. A lookup is one directory read and a short scan, two cache misses for any number of
 rows. The same keys always give the same arrays, in any order of merges.
+
+A table is *exact* (keys must be equal) or *near* (Manku et al. 2007, permuted SimHashes: the upper bits must be equal,
+and only a few of the lower ones may differ). A bucket of a near table is a range of the sorted keys and is read in
+order: 150 keys cost less than two cache misses. An exact table may be *shared* by neighbouring columns of keys: then a
+key in any of them meets the equal keys in all of them. Cache misses dominate the cost of a lookup, so the core works
+table by table, in blocks of independent reads (core/index.c).
 
 Two alternatives are not worth it, measured at 10 M rows:
 
@@ -31,18 +38,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, arena, call, fields
+from stream_dedup.core import INT64, POINTER, Struct, arena, call, copied, fields, pointers
 from stream_dedup.errors import MergeFailed
-from stream_dedup.index.times import AliveMask
+from stream_dedup.index.times import AliveMask, Windows
 
 Keys: TypeAlias = NDArray[np.uint32]
 Rows: TypeAlias = NDArray[np.int64]
-KEY_BITS = 32
 
 # A run merges with its newer neighbour if that has at least a quarter of its rows. Simulated for 1 M rows in batches of
 # 500, ratio: rows written per row, mean runs at lookup. 1: 9.1, 5.4; 2: 10.6, 4.3; 4: 13.2, 3.3; 8: 19, 2.7. Each run
@@ -101,6 +107,12 @@ class Run:
             last = first + (1 << directory_bits(end - start)) + 1
             yield self.keys[start:end], self.offsets[start:end], self.directory[first:last]
             first = last
+
+    def unsort(self, first_columns: Rows, first: int, columns: Keys) -> None:
+        """Write the keys to `columns` (C, n) by row, from row `first` on; in a row, those of a table ascend. O(C n)."""
+        for (keys, offsets, _), (column, end) in zip(self.tables(), pairwise(first_columns.tolist()), strict=True):
+            target = columns[column:end]
+            call("run_unsort", arena(), keys, offsets, len(keys), self.base - first, target, *target.shape)
 
 
 def directory_bits(entries: int) -> int:
@@ -176,11 +188,92 @@ def _run(base: int, end: int, rows: int, arrays: _Arrays, size: int, newest: int
     return Run(base, end, rows, starts, keys, offsets, directory, newest)
 
 
-def unsort(run: Run, first_columns: Rows, first: int, columns: Keys) -> None:
-    """Write a run's keys to `columns` (C, n) by row, from row `first` on; in a row, those of a table ascend. O(C n)."""
-    for (keys, offsets, _), (column, end) in zip(run.tables(), pairwise(first_columns.tolist()), strict=True):
-        target = columns[column:end]
-        call("run_unsort", arena(), keys, offsets, len(keys), run.base - first, target, *target.shape)
+# -- lookups ----------------------------------------------------------------------------------------------------------
+
+
+class Nearness(NamedTuple):
+    """Which of the keys in C columns of T tables match.
+
+    Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
+    where the upper bits are all zero: recall stays exact.
+    """
+
+    table_of: NDArray[np.int64]  # (C,): the table of each column, ascending from 0
+    first_columns: NDArray[np.int64]  # (T + 1,): the first column of each table, and C
+    dont_care_bits: NDArray[np.int64]  # (C,): the number of lower bits that may differ, 0 in an exact table
+    max_hamming: int  # in how many of these bits two keys may differ
+
+    def buckets(self, keys: Keys) -> Keys:
+        """Set all don't-care bits of the keys (C, m), so that two rows share a bucket if their keys are equal.
+
+        The key 0, which means none, stays 0.
+
+        >>> nearness_of([8], [0], 3).buckets(np.array([[0, 0x1234]], np.uint32)).tolist()
+        [[0, 4863]]
+        """
+        if not self.dont_care_bits.any():
+            return keys
+        mask = ((np.uint64(1) << self.dont_care_bits.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
+        return np.where(keys, keys | mask[:, None], keys)
+
+    def matches(self, a: Keys, b: Keys, first: int = 0) -> NDArray[np.bool_]:
+        """Return (n, c), whether keys of `a` match those of `b` in their table; both are (n, c), from column `first`.
+
+        >>> near = nearness_of([8], [0, 1, 1], 1)
+        >>> near.matches(np.array([[0x1234, 9, 8]], np.uint32), np.array([[0x1235, 8, 7]], np.uint32)).tolist()
+        [[True, False, True]]
+        """
+        a, b, matching = np.ascontiguousarray(a), np.ascontiguousarray(b), np.empty(a.shape, np.bool_)
+        tables = self.table_of[first:], self.dont_care_bits[first:], self.max_hamming
+        call("index_matches", a, b, *a.shape, *tables, matching)
+        return matching
+
+
+ROW_SHIFT, ITEM_SHIFT = 12, 44
+"""A hit is one number, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (30 at most)."""
+
+
+def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamming: int) -> Nearness:
+    """Describe the columns of these tables. The first tables have these don't-care bits, the others are exact."""
+    columns, tables = np.array(table_of, np.int64), table_of[-1] + 1
+    bits = np.array([*dont_care_bits, *[0] * (tables - len(dont_care_bits))], np.int64)
+    return Nearness(columns, np.searchsorted(columns, np.arange(tables + 1)), bits[columns], max_hamming)
+
+
+class Lookup(NamedTuple):
+    """A lookup for m items. Row r counts for item i if r >= first and times[r - first] is visible in windows[i]."""
+
+    queries: Keys  # (C, m), contiguous; 0 is no query
+    windows: Windows
+    times: Rows
+    first: int
+    budgets: NDArray[np.int32]  # (C, m): how many rows each key may still give, the newest first; updated
+    hidden: NDArray[np.uint8] | None = None  # 1 for each row, from `first` on, that counts for no item
+
+
+class _CoreNearness(Struct, name="nearness"):
+    _fields_ = (*fields(POINTER, "first_columns dont_care_bits"), *fields(INT64, "columns tables max_hamming"))
+
+
+class _CoreLookup(Struct, name="lookup"):
+    _fields_ = (
+        *fields(POINTER, "queries windows times hidden budgets hits"),
+        *fields(INT64, "items rows first count room"),
+    )
+
+
+def probe(runs: Sequence[Run], near: Nearness, lookup: Lookup) -> Rows:
+    """Find the rows of runs, the newest run first, that share a key with an item and are alive for it; as hits.
+
+    A hit is one number: the item from bit `ITEM_SHIFT` on, r - first from `ROW_SHIFT` on, and below it the column of
+    the item's key. One pass over the tables of each run: O(C m) cache misses.
+    """
+    sizes = {"columns": len(near.dont_care_bits), "tables": len(near.first_columns) - 1}
+    first_columns, bits = near.first_columns, near.dont_care_bits
+    nearness = _CoreNearness(first_columns=first_columns, dont_care_bits=bits, max_hamming=near.max_hamming, **sizes)
+    given = _CoreLookup(**lookup._asdict(), items=lookup.queries.shape[1], rows=len(lookup.times))
+    count = call("index_find", arena(), pointers([run.packed for run in runs]), len(runs), nearness, given)
+    return copied(given.hits, count, np.int64)
 
 
 # -- the list of runs --------------------------------------------------------------------------------------------------

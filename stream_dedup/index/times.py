@@ -30,19 +30,6 @@ AliveMask: TypeAlias = Callable[[int, int], NDArray[np.bool_]]
 """(base, end) -> (end - base,): which of these rows are alive."""
 
 
-def windows_since(horizons: NDArray[np.int64]) -> Windows:
-    """Return all rows with a time not below each horizon, (m,)."""
-    everything = np.full(len(horizons), ANY_TIME)
-    return np.column_stack((horizons * 0, horizons, everything, horizons, everything))
-
-
-def is_visible(time: int, is_recent: bool, windows: Windows, item: int) -> bool:
-    """Return whether a row with this time counts for an item; the core has the same for itself (core.h)."""
-    if is_recent:
-        return bool(windows[item, LOW] <= time <= windows[item, HIGH] or time == ANY_TIME)
-    return bool(windows[item, OLD_LOW] <= time <= windows[item, OLD_HIGH])
-
-
 class RowTimes:
     """The times, ms, of the rows `first <= row < next_row`, in a buffer that is trimmed at the front.
 

@@ -25,13 +25,13 @@ from kafka.admin import ConfigResourceType as ConfigResourceType
 from kafka.admin import KafkaAdminClient as KafkaAdminClient
 from kafka.admin import OffsetSpec as OffsetSpec
 from kafka.admin import OffsetTimestamp as OffsetTimestamp
+from kafka.errors import KafkaTimeoutError
 from kafka.partitioner import murmur2 as murmur2
 from kafka.structs import MemberState as MemberState
 from kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.kafka import patches
-from stream_dedup.kafka.errors import KafkaTimeoutError
 from stream_dedup.settings import KafkaSettings, Settings
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES as they are, two with each byte escaped as

@@ -14,6 +14,7 @@ from typing import Any
 
 from kafka.admin import OffsetSpec
 from kafka.consumer.fetcher import IsolationLevel
+from kafka.errors import TransactionalIdNotFoundError
 
 from stream_dedup.errors import TransactionFailed
 from stream_dedup.kafka import client, errors
@@ -200,7 +201,7 @@ def _no_coordinator(settings: Settings, error: KafkaError, owner: str, topic: st
 def _is_wait(error: KafkaError) -> bool:
     """Return whether something is missing that may come by itself, unlike a right."""
     # The coordinator knows of no transaction yet, or the client waits by itself.
-    is_other = isinstance(error, errors.TransactionalIdNotFoundError) or errors.is_throttled(error)
+    is_other = isinstance(error, TransactionalIdNotFoundError) or errors.is_throttled(error)
     return isinstance(errors.translate(error, ""), TransactionFailed) and not is_other
 
 

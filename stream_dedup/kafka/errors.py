@@ -21,33 +21,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import kafka.errors
 from kafka import TopicPartition
-from kafka import errors as kafka_errors
-
-# With an alias: what the rest of the package gets from here.
-from kafka.errors import AuthorizationError as AuthorizationError
-from kafka.errors import CorruptRecordError as CorruptRecordError
-from kafka.errors import IllegalStateError as IllegalStateError
-from kafka.errors import InvalidReplicationFactorError as InvalidReplicationFactorError
-from kafka.errors import InvalidTopicError as InvalidTopicError
 from kafka.errors import KafkaError as KafkaError
-from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
-from kafka.errors import LogTruncationError as LogTruncationError
-from kafka.errors import MessageSizeTooLargeError as MessageSizeTooLargeError
-from kafka.errors import NodeNotReadyError as NodeNotReadyError
-from kafka.errors import NoError as NoError
-from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
-from kafka.errors import PolicyViolationError as PolicyViolationError
-from kafka.errors import RebalanceInProgressError as RebalanceInProgressError
-from kafka.errors import SaslAuthenticationFailedError as SaslAuthenticationFailedError
-from kafka.errors import TopicAlreadyExistsError as TopicAlreadyExistsError
-from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
-from kafka.errors import UnknownMemberIdError as UnknownMemberIdError
-from kafka.errors import for_code as for_code
 
 from stream_dedup.errors import Fenced, LoginRefused, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 
+kafka_errors = kafka.errors
+"""The client's errors; the other packages get them from here."""
 _NUMBER = r"(\[Error -?\d+\] )?"
 
 
@@ -91,7 +73,7 @@ _WRONG_NAME = (62, 64)  # the name, the address
 _ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|ACCESS_DENIED)$")
 
 
-class CertificateProblem(kafka_errors.KafkaConfigurationError):  # type: ignore[misc]  # kafka-python ships no types
+class CertificateProblem(kafka.errors.KafkaConfigurationError):  # type: ignore[misc]  # kafka-python ships no types
     """TLS failed, and a retry with the same files and settings fails too."""
 
 
@@ -248,10 +230,10 @@ THROTTLED = (
 def is_throttled(error: BaseException) -> bool:
     """Return whether the client waits because of a quota. It says so in the error of the next request.
 
-    >>> is_throttled(NodeNotReadyError("Node paused: {'throttle'}")), is_throttled(NodeNotReadyError(1))
-    (True, False)
+    >>> [is_throttled(kafka_errors.NodeNotReadyError(cause)) for cause in ("Node paused: {'throttle'}", 1)]
+    [True, False]
     """
-    return isinstance(error, NodeNotReadyError) and "'throttle'" in str(error)
+    return isinstance(error, kafka_errors.NodeNotReadyError) and "'throttle'" in str(error)
 
 
 _NUMBERED = re.compile(r"Unexpected error in \w+: \[Error (-?\d+)\]")
@@ -268,7 +250,7 @@ def translate(error: KafkaError, action: str) -> StreamError:
     text = f"{action}: {THROTTLED if is_throttled(error) else error_text(error)}"
     for kind, cure in _CURES.items():
         if isinstance(error, kind):
-            is_login = isinstance(error, SaslAuthenticationFailedError)
+            is_login = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
             kind_of_error = Fenced if isinstance(error, _FENCED) else LoginRefused if is_login else StreamError
             return kind_of_error(f"{text.rstrip('.')}; {cure}" if cure else text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))

@@ -20,10 +20,10 @@ from typing import Any
 
 from kafka import codec
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
+from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from stream_dedup.kafka.errors import CorruptRecordError
 from stream_dedup.kafka.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
 
 UNKNOWN = -1

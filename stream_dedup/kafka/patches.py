@@ -51,15 +51,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.kafka.errors import (
-    DISTRUSTED,
-    REACHED,
-    THROTTLED,
-    UNREACHED,
-    CertificateProblem,
-    certificate_problem,
-    error_text,
-)
+from stream_dedup.kafka import errors
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +130,7 @@ _BOOTSTRAP_AGAIN_SECONDS = 5.0
 _FINAL = (
     kafka_errors.SaslAuthenticationFailedError,
     kafka_errors.UnsupportedSaslMechanismError,
-    CertificateProblem,
+    errors.CertificateProblem,
 )
 
 
@@ -197,24 +189,24 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
         failure, server = conn.init_future.exception, f"{node.host}:{node.port}"
         client_id, is_bootstrap = self.config["client_id"], self.cluster.is_bootstrap(node.node_id)
         if failure is None:
-            DISTRUSTED.remove(client_id, server)
-            UNREACHED.remove(client_id, server)
+            errors.DISTRUSTED.remove(client_id, server)
+            errors.UNREACHED.remove(client_id, server)
             if is_bootstrap and conn.init_future.succeeded():
-                REACHED.add(client_id, server, "")
+                errors.REACHED.add(client_id, server, "")
             return
         # The client's own error has the error of a handshake as its context, that of a later read as its argument.
         for cause in (failure.__context__, *failure.args):
-            cause = certificate_problem(cause, server, self.config)
+            cause = errors.certificate_problem(cause, server, self.config)
             failure = cause or failure
         if is_bootstrap:
             if failure.args:  # else this client was closed while it asked again
-                REACHED.remove(client_id, server)
+                errors.REACHED.remove(client_id, server)
             if isinstance(failure, _FINAL):
                 self._auth_failures[node.node_id] = failure
-        elif isinstance(failure, CertificateProblem):
-            DISTRUSTED.add(client_id, server, str(failure.args[0]))
+        elif isinstance(failure, errors.CertificateProblem):
+            errors.DISTRUSTED.add(client_id, server, str(failure.args[0]))
         else:
-            UNREACHED.add(client_id, server, f"{server} ({error_text(failure)})")
+            errors.UNREACHED.add(client_id, server, f"{server} ({errors.error_text(failure)})")
         self._bootstrap_anew()
 
     def _bootstrap_anew(self) -> None:
@@ -251,7 +243,7 @@ class _Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python ships 
         name, now, delay = self.config["client_id"], time.monotonic(), getattr(response, "throttle_time_ms", 0)
         if delay >= _THROTTLED_MS and now - _said_at.get(name, -_SAY_AGAIN_SECONDS) >= _SAY_AGAIN_SECONDS:
             _said_at[name] = now
-            log.warning("client %s waits %d ms: %s", name, delay, THROTTLED)
+            log.warning("client %s waits %d ms: %s", name, delay, errors.THROTTLED)
 
 
 def _data_first(data: bytes, error: Exception | None) -> tuple[bytes, Exception | None]:

@@ -32,18 +32,18 @@ from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_DAY_MS = 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
-_UNLIMITED = 2**63 - 1
+UNLIMITED = 2**63 - 1
 # The longest time that records are expected to wait in an input topic that is not limited by age, or to more than this.
-_LONGEST_WAIT_MS = 30 * _DAY_MS
+_LONGEST_WAIT_MS = 30 * DAY_MS
 # For clocks that are ahead, and for late input.
-_MARGIN_MS = _DAY_MS
-_LIMIT, _CLEANUP, _TIMESTAMP, _RETENTION = (
+_MARGIN_MS = DAY_MS
+_LIMIT, CLEANUP, TIMESTAMP, _RETENTION = (
     "max.message.bytes", "cleanup.policy", "message.timestamp.type", "retention.ms",
 )  # fmt: skip
 # Kafka 3.6 has replaced the first one by the others.
-_TIME_LIMITS = (
+TIME_LIMITS = (
     "message.timestamp.difference.max.ms", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
 )  # fmt: skip
 
@@ -70,7 +70,7 @@ class Topic:
     @property
     def is_compacted(self) -> bool:
         """Whether it takes no record without a key."""
-        return "compact" in self.config.get(_CLEANUP, "")
+        return "compact" in self.config.get(CLEANUP, "")
 
 
 class _Rule(NamedTuple):
@@ -88,20 +88,6 @@ def topic_names(settings: Settings) -> list[str]:
     return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
 
 
-def new_config(settings: Settings, name: str, source: Topic) -> dict[str, str]:
-    """Return the configuration of a new topic other than the input. `source`: the input."""
-    config: dict[str, object] = {rule.key: rule.value for rule in rules(settings, name, source)}
-    if name == settings.topics.changelog:
-        # Retention counts by the broker's clock. By a worker's, one that is ahead by an hour could write nothing (Kafka
-        # 4.0 refuses it), and one that is far behind would have its blocks deleted at once. Kafka deletes whole
-        # segments: with one a day the changelog is retained for at most a day longer than needed.
-        config |= {_TIMESTAMP: "LogAppendTime", "segment.ms": _DAY_MS}
-    else:
-        # Since Kafka 4.0 brokers refuse records from more than an hour ahead by default; a feed may have them.
-        config |= {_CLEANUP: "delete"} | {key: _UNLIMITED for key in _TIME_LIMITS if key in source.config}
-    return {key: str(value) for key, value in config.items()}
-
-
 def changelog_partitions(settings: Settings, source: Topic) -> int:
     """Return the number of partitions that the changelog needs."""
     return PARTITIONS * (1 if settings.worker.is_global else source.partitions)
@@ -114,7 +100,7 @@ def changelog_retention_ms(settings: Settings, source: Topic) -> int:
     It is compared with items up to a window older, whose blocks may have been written as early as that.
     """
     wait = source.number(_RETENTION, -1)
-    if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get(_CLEANUP, "delete"):
+    if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get(CLEANUP, "delete"):
         wait = _LONGEST_WAIT_MS
     return settings.window.length_ms + wait + _MARGIN_MS
 
@@ -190,7 +176,7 @@ def rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
     if name == topics.changelog:
         retention = changelog_retention_ms(settings, source)
         return [
-            _Rule(_CLEANUP, "delete", lambda topic: topic.config.get(_CLEANUP) == "delete",
+            _Rule(CLEANUP, "delete", lambda topic: topic.config.get(CLEANUP) == "delete",
                   "is compacted, which would delete blocks that are still needed"),
             _Rule(_RETENTION, retention, lambda topic: not 0 <= topic.number(_RETENTION, -1) < retention,
                   f"retains less than {retention} ms: window, margin and the time that records may wait in "
@@ -205,17 +191,17 @@ def rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
         _Rule(_LIMIT, limit, lambda topic: topic.limit >= limit,
               f"takes smaller records than {input_name}, which takes {source.limit} bytes, with our headers of up to "
               f"{client.HEADER_ROOM}"),
-        _Rule(_TIMESTAMP, "CreateTime", lambda topic: topic.config.get(_TIMESTAMP) != "LogAppendTime",
+        _Rule(TIMESTAMP, "CreateTime", lambda topic: topic.config.get(TIMESTAMP) != "LogAppendTime",
               "would replace the records' timestamps"),
     ]  # fmt: skip
     rules += [
-        _time_limit(key, source.number(key, _UNLIMITED), input_name) for key in _TIME_LIMITS if key in source.config
+        _time_limit(key, source.number(key, UNLIMITED), input_name) for key in TIME_LIMITS if key in source.config
     ]
     # The output may be compacted to a table of the latest version of each key. The other two are logs of what happened,
     # and the bytes of a dead letter exist nowhere else.
     if name != topics.output:
         rules.append(
-            _Rule(_CLEANUP, "delete", lambda topic: not topic.is_compacted,
+            _Rule(CLEANUP, "delete", lambda topic: not topic.is_compacted,
                   "is compacted: only the last of several records with one key would remain")
         )  # fmt: skip
     return rules
@@ -223,7 +209,7 @@ def rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
 
 def _time_limit(key: str, allowed: int, input_name: str) -> _Rule:
     text = f"refuses timestamps that {input_name} takes"
-    return _Rule(key, allowed, lambda topic: topic.number(key, _UNLIMITED) >= allowed, text)
+    return _Rule(key, allowed, lambda topic: topic.number(key, UNLIMITED) >= allowed, text)
 
 
 # The versions of requests that are needed. Before these, a member that was replaced could still commit offsets in its
@@ -268,9 +254,9 @@ def shortened(before: Topic, now: Topic) -> list[str]:
     ['retention.ms is 3600000, and was -1']
     """
     changed = []
-    for key in (_RETENTION, "retention.bytes", _CLEANUP):
+    for key in (_RETENTION, "retention.bytes", CLEANUP):
         old, new = before.config.get(key, ""), now.config.get(key, "")
-        if key == _CLEANUP:
+        if key == CLEANUP:
             is_shorter = "compact" in new and "compact" not in old
         else:
             former_limit, limit = before.number(key, -1), now.number(key, -1)

@@ -20,12 +20,13 @@ from typing import Any
 from jinja2 import Environment
 
 from stream_dedup.dedup.source_rules import IGNORE, REASONS
-from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.tools.page.rendering import environment
 from stream_dedup.tools.page.retained import TITLE_CHARS, ItemPair, Retained
+from stream_dedup.tools.wording import NOT_ASKED, STAGES, margin_of
 
 TEXT_CHARS = 4000
 """Characters shown of a text: most articles are whole, and a page has a few megabytes at most."""

@@ -18,15 +18,7 @@ from typing import Generic, TypeVar
 from stream_dedup.errors import Stalled
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.cluster import KeptAdmin
-from stream_dedup.kafka.errors import (
-    DISTRUSTED,
-    AuthorizationError,
-    KafkaError,
-    NodeNotReadyError,
-    SaslAuthenticationFailedError,
-    error_text,
-    is_throttled,
-)
+from stream_dedup.kafka.errors import DISTRUSTED, KafkaError, error_text, is_throttled, kafka_errors
 from stream_dedup.kafka.runtime import Bounded
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
@@ -170,25 +162,12 @@ class BrokerWatch:
         self._report_outage(now)
 
     def _take_answer(self, answer: Future[None], now: float) -> None:
-        try:
-            answer.result()
-        except AuthorizationError:
-            pass  # a refusal is an answer
-        except NodeNotReadyError as error:  # its own text is about the client's internals
-            if not is_throttled(error):  # which is an answer
-                self._reason = "every connection is broken"
-                return
-        except Stalled as error:
-            self._reason = str(error)
-            return
-        except AdvertisedError as error:
-            self._reason, self._is_advertised = str(error.args[0]), True
-            return
-        except SaslAuthenticationFailedError as error:
-            self._reason, self._is_advertised = str(errors.translate(error, "logging in")), False
-            return
-        except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
-            self._reason, self._is_advertised = error_text(error), False
+        error = answer.exception()
+        # A refusal is an answer, and so is a quota. After any other error no broker has answered.
+        if not (error is None or isinstance(error, kafka_errors.AuthorizationError) or is_throttled(error)):
+            self._reason = _reason_of(error)
+            if not isinstance(error, kafka_errors.NodeNotReadyError | Stalled):
+                self._is_advertised = isinstance(error, AdvertisedError)
             return
         if self._logged_at > float("-inf"):
             self._logged_at = float("-inf")
@@ -229,3 +208,12 @@ class BrokerWatch:
             "%s for %.0f s (%s): nothing goes through. %s. Logged again each minute",
             outage, seconds, reason, cure, extra={"seconds": round(seconds, 1)},
         )  # fmt: skip
+
+
+def _reason_of(error: BaseException) -> str:
+    """Say why no broker has answered."""
+    if isinstance(error, kafka_errors.NodeNotReadyError):  # its own text is about the client's internals
+        return "every connection is broken"
+    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
+        return str(errors.translate(error, "logging in"))
+    return str(error.args[0]) if isinstance(error, AdvertisedError | Stalled) else error_text(error)

@@ -149,11 +149,7 @@ class FailedRecords:
                 for partition, offset in list(places):
                     if offset < positions.get(partition, 0):
                         del places[partition, offset]
-        self._announced = {
-            (partition, offset, size, tries)
-            for partition, offset, size, tries in self._announced
-            if offset >= positions.get(partition, 0)
-        }
+        self._announced = {work for work in self._announced if work[1] >= positions.get(work[0], 0)}
         if not self._suspects:
             self._failures, self._deaths, self._reported = 0, 0, None
 

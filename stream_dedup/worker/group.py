@@ -19,14 +19,7 @@ from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError, 
 from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.kafka.client import ConsumerRebalanceListener, MemberState, TopicPartition
-from stream_dedup.kafka.errors import (
-    CorruptRecordError,
-    IllegalStateError,
-    KafkaError,
-    LogTruncationError,
-    OffsetOutOfRangeError,
-    error_text,
-)
+from stream_dedup.kafka.errors import KafkaError, error_text, kafka_errors
 from stream_dedup.kafka.fetch import LeaderEpochs
 from stream_dedup.kafka.runtime import Bounded, make_consumer
 from stream_dedup.worker.context import WorkerContext
@@ -162,7 +155,7 @@ class Group:
         def ask() -> dict[int, int]:
             positions = {}
             for place in self._consumer.assignment():
-                with suppress(IllegalStateError):  # revoked in this very moment
+                with suppress(kafka_errors.IllegalStateError):  # revoked in this very moment
                     positions[place.partition] = self._consumer.position(place, timeout_ms=0)
             return {partition: int(offset) for partition, offset in positions.items() if offset is not None}
 
@@ -219,11 +212,14 @@ class Group:
             raise errors.unknown_partition(error, action) from error
 
     def _explain(self, error: KafkaError, action: str) -> StreamError:
-        if isinstance(error, LogTruncationError):
-            return self._truncated(error)
-        if isinstance(error, OffsetOutOfRangeError):
+        if isinstance(error, kafka_errors.LogTruncationError):
+            ends = error.divergent_offsets.items()  # the records before a position are not those that were read
+            return RecordsGone(
+                truncated_message(self._settings, {place.partition: end and int(end.offset) for place, end in ends})
+            )
+        if isinstance(error, kafka_errors.OffsetOutOfRangeError):
             return self._out_of_range(error)
-        if isinstance(error, CorruptRecordError):
+        if isinstance(error, kafka_errors.CorruptRecordError):
             # Without a whole header nothing says where its batch ends.
             partition, offset = getattr(error, "damaged", ("PARTITION", "OFFSET"))
             return StreamError(
@@ -232,13 +228,6 @@ class Group:
                 f"{offset_command(self._settings, str(offset), [partition])}"
             )
         return errors.translate(error, action)
-
-    def _truncated(self, error: LogTruncationError) -> RecordsGone:
-        """Explain that the records before a position are not those that were read; the broker says where those end."""
-        ends = error.divergent_offsets.items()
-        return RecordsGone(
-            truncated_message(self._settings, {place.partition: end and int(end.offset) for place, end in ends})
-        )
 
     def _out_of_range(self, error: KafkaError) -> StreamError:
         """Name the partitions and their offsets.

@@ -108,15 +108,8 @@ class OutgoingRecords:
             added += [(STORY, _text(verdict.story))] if verdict.kind is not Kind.TOMBSTONE else []
             # The order separates updates that were let through from held-back ones: see tools/topics/headers.py.
             added = evidence + added if verdict.forward else added + evidence
-        whole = Outgoing(
-            topic,
-            self._partition(topic, record),
-            record.key,
-            record.value,
-            [*record.headers, *added],
-            record.timestamp,
-            source,
-        )
+        partition, headers = self._partition(topic, record), [*record.headers, *added]
+        whole = Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
         if verdict.kind is Kind.BAD and (not with_value or self._too_large(record, self._existing[topic].limit)):
             # Without value and foreign headers, except the trace; with the time of writing: Kafka may have refused the
             # record's own.
@@ -125,7 +118,8 @@ class OutgoingRecords:
             added = [*((name, trace.encode()) for name, trace in trace_fields(record).items()), *added]
             whole = msgspec.structs.replace(whole, key=key, value=b"", headers=added, timestamp=timestamp)
         output = self._topics.output
-        if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
+        is_empty, cause = record.key is None and record.value is None, verdict.reason.partition(": ")[0]
+        if self._shadow and not verdict.forward and not is_empty and cause not in (TOO_LARGE, REFUSED):
             partition = self._partition(output, record)
             yield Outgoing(output, partition, record.key, record.value, whole.headers, record.timestamp, source)
         yield whole
@@ -134,11 +128,6 @@ class OutgoingRecords:
         reason, _, detail = verdict.reason.partition(": ")
         explained = [(REASON, _text(reason)[:_SHORT]), (DETAIL, _text(detail)[:_SHORT])]
         return [_VERDICTS[verdict.kind], self._scheme, *explained, place]
-
-    @staticmethod
-    def _can_be_output(record: Any, verdict: Verdict) -> bool:
-        is_empty = record.key is None and record.value is None
-        return not is_empty and verdict.reason.partition(": ")[0] not in (TOO_LARGE, REFUSED)
 
     def update_partitions(self, partitions: Mapping[str, int]) -> None:
         """Update the partition counts. Topics can only grow; a smaller count is outdated and ignored."""

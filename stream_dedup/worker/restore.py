@@ -31,7 +31,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
 from stream_dedup.kafka import client, patches
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
-from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
+from stream_dedup.kafka.errors import kafka_errors
 from stream_dedup.kafka.fetch import UNKNOWN, LeaderEpochs
 from stream_dedup.kafka.runtime import Bounded, make_consumer
 from stream_dedup.kafka.topics import log_end_offsets
@@ -89,7 +89,7 @@ class ChangelogReader:
     ) -> None:
         self.restored = RestoreResult()
         self.partitions = partitions
-        self._resequencer: Resequencer[Any] = Resequencer()
+        self._resequencer = Resequencer()
         self._context, self._task, self._owner = context, task, owner
         self._runtime, self._monotonic = context.runtime, context.runtime.monotonic
         self._dedup, self._builder, self._topic_id = dedup, builder, topic_id
@@ -230,9 +230,9 @@ class ChangelogReader:
             return self._context.call(self._thread, "reading the changelog", function)
         except StreamError as error:
             self.release()
-            if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
+            if isinstance(error.__cause__, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):
                 raise Outdated(f"{self.partitions.blocks.topic}: {error}") from error
-            if isinstance(error.__cause__, CorruptRecordError):
+            if isinstance(error.__cause__, kafka_errors.CorruptRecordError):
                 raise CorruptBlock(f"{error}; its bytes on the broker are damaged. {CURE}") from error
             raise
 

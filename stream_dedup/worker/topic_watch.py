@@ -176,34 +176,31 @@ class TopicWatch:
 
     def _report_waits(self, now: float) -> None:
         settings, seen = self._context.settings, self._seen
-        waits: dict[Any, str] = dict(seen.waits) | dict(seen.held)
-        known = {key: self._since.get(key, now) for key in waits}
+        missing: dict[Any, str] = {**seen.waits, **seen.held}
+        waits = {key: (self._since.get(key, now), reason) for key, reason in missing.items()}  # since when, and what
         silent = self._question.silent_since()
         if silent is not None:
             unreached = errors.unreached(client.client_id(settings))
-            waits[Wait.ANSWERS] = (
-                f"brokers have not answered a question about the topics and the group; {unreached or _LOOK}"
-            )
-            known[Wait.ANSWERS] = silent
+            reason = f"brokers have not answered a question about the topics and the group; {unreached or _LOOK}"
+            waits[Wait.ANSWERS] = silent, reason
         if self.joining_since is not None and Wait.GROUP not in waits:
-            waits[Wait.GROUP] = (
+            reason = (
                 f"the group {settings.kafka.group_id} has not taken this member in: a rebalance waits for a member "
                 f"that does not come back. It lists its members by: stream-dedup groups show{settings.config_option}"
             )
-            known[Wait.GROUP] = self.joining_since
+            waits[Wait.GROUP] = self.joining_since, reason
         is_fresh = now - self._answered_at < _FRESH_SECONDS
         if is_fresh and not self.is_connected:
             unreached = ", ".join(errors.UNREACHED.recent(client.client_id(settings)).values())
-            waits[Wait.BROKERS] = (
+            reason = (
                 f"the consumer has no connection to any broker, although one answers the watch; {unreached or _LOOK}. "
                 f"It asks {settings.kafka.bootstrap_servers} for the brokers again"
             )
-            known[Wait.BROKERS] = self._since.get(Wait.BROKERS, now)
-        self._since = known
-        lasting = {wait: (known[wait], waits[wait]) for wait in Wait if wait in waits}
+            waits[Wait.BROKERS] = self._since.get(Wait.BROKERS, now), reason
+        self._since = {key: since for key, (since, _) in waits.items()}
+        lasting = {wait: waits[wait] for wait in Wait if wait in waits}
         if seen.held:
-            oldest = min(seen.held, key=known.__getitem__)
-            lasting[Wait.PRODUCERS] = known[oldest], seen.held[oldest]
+            lasting[Wait.PRODUCERS] = min((waits[place] for place in seen.held), key=lambda wait: wait[0])
         untaken = {
             (number, offset) for number, offset in self.taken.items() if is_fresh and offset < seen.ends.get(number, 0)
         }

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.similarity import compare
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
+from stream_dedup.tools.pair_rule import compare
 
 MAKE = Fingerprinter(Scheme(FingerprintSettings()))
 EXACT = Fingerprinter(Scheme(FingerprintSettings(verify="exact")))

@@ -109,7 +109,6 @@ def test_constants_of_one_name_have_one_value(tmp_path: Path) -> None:
             "HEADLINE_FEATURES",
             "IN_TEXT",
             "ITEM_SHIFT",
-            "KEY_BITS",
             "KIND_SHIFT",
             "LATE",
             "WORD_SET_BYTES",

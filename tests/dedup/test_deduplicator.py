@@ -11,7 +11,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.index.hybrid import Found
-from stream_dedup.index.probe import ROW_SHIFT
+from stream_dedup.index.runs import ROW_SHIFT
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from tests.dedup.world import BANK, DAY, FERRY, OTHER, START, item, judged, kinds, original_of, told

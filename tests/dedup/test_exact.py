@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -12,6 +11,7 @@ from stream_dedup.index import rows
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.evaluate.exact import body_sets, fidelity
+from stream_dedup.tools.pair_rule import compare
 from tests.dedup.world import judged
 from tests.tools.evaluate.news import copies
 

@@ -7,11 +7,11 @@ import pytest
 
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.rule import judge_pairs, probability, rule_of
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.rule import probability, rule_of
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, load_settings
+from stream_dedup.tools.pair_rule import compare, judge_pairs
 from tests.dedup.world import BANK, FERRY, TITLE, item, judged, kinds
 from tests.tools.batch.feed import prose
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
-from stream_dedup.dedup.similarity import compare
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.rows import without_sequence
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
+from stream_dedup.tools.pair_rule import compare
 
 MAKE = {verify: Fingerprinter(Scheme(FingerprintSettings(verify=verify))) for verify in ("sketch", "exact")}
 TITLE = "Ferry over the Elm stopped"

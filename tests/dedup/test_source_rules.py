@@ -6,9 +6,10 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.source_rules import rule_of
-from stream_dedup.dedup.verdict import Stage, Verdict, describe_verdict
+from stream_dedup.dedup.verdict import Stage, Verdict
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
+from stream_dedup.tools.wording import describe_verdict
 from tests.dedup.world import HOUR, START, judged, original_of
 from tests.dedup.world import story as article
 

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.rule import NOVELTY, TABLE, novelty_trees
-from stream_dedup.dedup.trees import Trees, read_trees, write_trees
+from stream_dedup.dedup.rule import TREE_DEPTH, Trees, read_trees, trees_of
+from stream_dedup.tools.pair_rule import KINSHIP, NOVELTY
+from tests.lab.labels.trees import KINSHIP_TABLE, NOVELTY_TABLE, write_trees
 
 NAMES = ["words", "figures", "headline", "spread", "order"]
-DEPTH = 4
 
 
 def grown(seed: int, count: int) -> Trees:
     """Random trees. The value of a node is the mean of its children's, as if each had half the pairs."""
-    random, inner = np.random.default_rng(seed), 2**DEPTH - 1
+    random, inner = np.random.default_rng(seed), 2**TREE_DEPTH - 1
     values = np.zeros((count, 2 * inner + 1), np.float32)
     values[:, inner:] = random.normal(0, 1, (count, inner + 1))
     for node in reversed(range(inner)):
@@ -42,10 +42,20 @@ def test_a_table_of_other_features_is_refused(tmp_path: Path, names: list[str]) 
         read_trees(tmp_path / "table.json", names)
 
 
-def test_the_table_of_the_package_is_whole_and_written_by_this_writer(tmp_path: Path) -> None:
-    trees = novelty_trees()
+@pytest.mark.parametrize(
+    ("model", "names", "table"),
+    [("novelty", list(NOVELTY), NOVELTY_TABLE), ("kinship", list(KINSHIP), KINSHIP_TABLE)],
+)
+def test_the_tables_of_the_package_are_whole_and_written_by_this_writer(
+    tmp_path: Path, model: str, names: list[str], table: Path
+) -> None:
+    trees = trees_of(model)
     count, inner = trees.features.shape
+    assert inner == 2**TREE_DEPTH - 1
     assert trees.values.shape == (count, 2 * inner + 1)
-    assert trees.features.max() < len(NOVELTY)
-    write_trees(tmp_path / "same.json", trees, list(NOVELTY))
-    assert (tmp_path / "same.json").read_bytes() == TABLE.read_bytes()
+    assert trees.thresholds.shape == (count, inner)
+    assert trees.features.max() < len(names)
+    write_trees(tmp_path / "same.json", trees, names)
+    assert (tmp_path / "same.json").read_bytes() == {"novelty": NOVELTY_TABLE, "kinship": KINSHIP_TABLE}[
+        model
+    ].read_bytes()

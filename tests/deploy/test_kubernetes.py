@@ -13,10 +13,11 @@ import yaml
 
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
-from stream_dedup.kafka.topics import Topic, new_config, problems, topic_names
+from stream_dedup.kafka.topics import Topic, problems, topic_names
 from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.tools.feeds.web import is_public
+from stream_dedup.tools.topics.setup import new_config
 from stream_dedup.worker.worker import STOP_SECONDS
 from tests.deploy.files import DEPLOY, KUBERNETES, dockerfile, documents, kustomization, kustomized, manifest, manifests
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.tools.pair_rule import compare
 from tests.fingerprint.built import items, maker
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.lexicon import FIGURE, NEGATION, NO_TRAIT, NUMBER_WORD
+from stream_dedup.fingerprint.kernel import FIGURE, NEGATION, NO_TRAIT, NUMBER_WORD
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import FingerprintSettings
 

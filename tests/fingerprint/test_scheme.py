@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core import call
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS
+from stream_dedup.index.footprint import HASH_BITS, MAX_MEMBERS
 from stream_dedup.settings import load_settings
 from tests.fingerprint.built import items, maker, scheme
 from tests.reference.fingerprint import packed
@@ -36,7 +36,7 @@ def test_a_truncated_string_gives_only_the_members_it_contains(members: list[int
 def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
     sketch, exact = (scheme(verify=v) for v in ("sketch", "exact"))
     assert sketch.id != exact.id
-    assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == sketch.body_bytes == 64
+    assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == 64
     (body,), (with_set,) = (maker(verify=v)(items("some words")).bodies for v in ("sketch", "exact"))
     assert with_set[: len(body)] == body, "the sequence stands before the set"
     assert with_set[len(body) :]

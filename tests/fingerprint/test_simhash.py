@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.simhash import Layout, layout
-from stream_dedup.index.probe import nearness_of
+from stream_dedup.index.runs import nearness_of
 from tests.fingerprint.built import distances, items
 from tests.fingerprint.built import maker as make_of
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.recent import RecentTree
-from stream_dedup.index.runs import KEY_BITS, Run, _merged, directory_bits
+from stream_dedup.index.runs import Run, _merged, directory_bits
 from stream_dedup.index.times import AliveMask, RowTimes
 
 
@@ -85,7 +85,7 @@ def run_faults(run: Run) -> list[str]:
         if not rising.all() or not keys.all():
             wrong.append(f"{name}, table {table}: not in order of key and row, or of key 0")
         bits = directory_bits(len(keys))
-        shift = np.uint64(KEY_BITS - bits)
+        shift = np.uint64(32 - bits)
         prefixes = keys.astype(np.uint64) >> shift
         if not np.array_equal(directory, np.searchsorted(prefixes, np.arange((1 << bits) + 1, dtype=np.uint64))):
             wrong.append(f"{name}, table {table}: wrong directory")

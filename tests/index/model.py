@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.hybrid import Found
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
-from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows, windows_since
+from stream_dedup.index.hybrid import Found, windows_since
+from stream_dedup.index.runs import ITEM_SHIFT, ROW_SHIFT
+from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows
 
 
 class ModelIndex:

@@ -8,9 +8,8 @@ import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
 from stream_dedup.index import hybrid, runs
-from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.hybrid import HybridIndex, windows_since
 from stream_dedup.index.runs import build_run
-from stream_dedup.index.times import windows_since
 from tests.index.check import check, merge, rows_held
 from tests.index.model import pairs_of, words_of
 

@@ -15,11 +15,11 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.marks import compare_items
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.tools.demo.newsroom import sample_records
+from stream_dedup.tools.marks import compare_items
 from stream_dedup.tools.report import Report
 from tests.observe.watched import Watched
 

@@ -21,6 +21,8 @@ from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
+from stream_dedup.tools import pair_rule
+from tests.lab.labels.trees import KINSHIP_TABLE, NOVELTY_TABLE
 from tests.reference.fingerprint import GOLDEN, M64, Print, fingerprint
 from tests.reference.similarity import HOUR, Similar, additions, compare
 
@@ -259,9 +261,9 @@ def novelty_of(s: Similar) -> Any:
         is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice, is_unshared, is_wall, is_filled(s),
         is_as_long and is_follow_up, is_continued, is_turned, is_edit,
     )  # fmt: skip
-    for value, term in zip(terms, rule.FIXED.values(), strict=True):
+    for value, term in zip(terms, pair_rule.FIXED.values(), strict=True):
         fixed += F32(term.weight) * F32(value)
-    return sum_of(rule.TABLE, features) + fixed
+    return sum_of(NOVELTY_TABLE, features) + fixed
 
 
 def kinship_of(s: Similar) -> Any:
@@ -272,7 +274,7 @@ def kinship_of(s: Similar) -> Any:
         min(known_or(s.lost_numbers), known_or(s.gained_numbers)), F32(s.smaller_size),
         min(max(s.log_size_ratio, F32(-1.5)), F32(2)),
     ]  # fmt: skip
-    return sum_of(rule.KINSHIP_TABLE, features)
+    return sum_of(KINSHIP_TABLE, features)
 
 
 # -- the stream -------------------------------------------------------------------------------------------------------

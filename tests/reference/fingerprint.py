@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from stream_dedup.fingerprint import characters, lexicon
+from stream_dedup.fingerprint import characters, kernel
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, PART, SEPARATOR, WORD
 from stream_dedup.fingerprint.headlines import cut_tail, headline_of
 from stream_dedup.fingerprint.kernel import HEADLINE_FEATURES
@@ -101,7 +101,7 @@ def written(plain: str) -> str:
 def lexicon_of(seed: int) -> dict[int, tuple[int, int]]:
     """The hash and the trait of number words and negations, by their own hash; the first line of a word counts."""
     found = dict[int, tuple[int, int]]()
-    for line in lexicon.WORDS.read_text("utf-8").splitlines():
+    for line in kernel.WORDS.read_text("utf-8").splitlines():
         head, _, words = line.partition(" ")
         if head == "#":
             continue

@@ -15,7 +15,6 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import SIMILARITY
-from stream_dedup.dedup.similarity import compare as product_compare
 from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -23,6 +22,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import BUCKET_LIMIT
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import FingerprintSettings, load_settings
+from stream_dedup.tools.pair_rule import compare as product_compare
 from tests.reference.decision import Stream
 from tests.reference.fingerprint import fingerprint
 from tests.reference.made_up import FORM, article, edited

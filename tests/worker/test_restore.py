@@ -50,7 +50,7 @@ def restored(settings: Settings) -> tuple[RestoreResult, list[str]]:
 
 
 def ids(store: StateStore) -> list[str]:
-    return [store.dedup.rows.id(row) for row in range(len(store.dedup))]
+    return [store.dedup.rows.name(row)[0] for row in range(len(store.dedup))]
 
 
 def ids_of(*some: Delta) -> list[str]:

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
-from stream_dedup.dedup.rule import FIXED, SAME_ARTICLE, Rule, columns, judge_pairs, strongest
-from stream_dedup.dedup.similarity import SIMILARITY, compare
+from stream_dedup.dedup.rule import SAME_ARTICLE, Rule, strongest
+from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.kernel import HEADLINE_FEATURES, MOST_HEADLINE_NUMBERS, NUMBER, PASSAGE, Texts
+from stream_dedup.tools.pair_rule import FIXED, columns, compare, judge_pairs
 
 Arrays = dict[str, NDArray[Any]]
 Rows = NDArray[np.int64]
@@ -197,7 +198,7 @@ def recurring(chunks: Iterable[tuple[NDArray[np.uint32], Rows]]) -> NDArray[np.u
 
 def boilerplate_of(hashes: NDArray[np.uint32]) -> Boilerplate:
     """The table of these passages, whatever the time."""
-    table = Boilerplate.for_passages(len(hashes))
+    table = Boilerplate((16 * len(hashes) + 63).bit_length())  # with 16 entries for each, it loses hardly one
     for _ in range(SIGHTINGS):
         table.add(hashes, np.ones(len(hashes), np.int64), np.zeros(len(hashes), np.int64))
     return table

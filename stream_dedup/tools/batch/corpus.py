@@ -24,7 +24,7 @@ from stream_dedup.dedup.corrections import corrections
 from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.kernel import Texts
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.probe import nearness_of
+from stream_dedup.index.runs import nearness_of
 from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings

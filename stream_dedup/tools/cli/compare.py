@@ -19,11 +19,11 @@ from stream_dedup.tools.terminal import Console, Line, ProgressLine, beside, one
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stream_dedup.dedup.marks import Comparison, Passage
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
     from stream_dedup.settings import Settings
     from stream_dedup.tools.evaluate.explanation import Answer, Explanation
+    from stream_dedup.tools.marks import Comparison, Passage
 
 _NOWHERE = "and no such file; to look up an id, name its corpus with --in, or the brokers with --bootstrap or --config"
 # A feature that adds less to the log-odds changes the probability by .01 at most.
@@ -186,7 +186,7 @@ def _print(items: list[Item], explanation: Explanation) -> None:
 
 def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the findings that are not numbers of a view, as questions and answers."""
-    from stream_dedup.dedup.marks import Side
+    from stream_dedup.tools.marks import Side
 
     for question, answer in (
         ("same id", explanation.same_id),
@@ -271,7 +271,7 @@ def side_by_side(headline: Comparison, text: Comparison, width: int) -> Iterator
 
 def _rows(passages: list[Passage]) -> Iterator[tuple[Line, Line]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
-    from stream_dedup.dedup.marks import Side
+    from stream_dedup.tools.marks import Side
 
     row: tuple[Line, Line] = [], []
     for place, passage in enumerate(passages):

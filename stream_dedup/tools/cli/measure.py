@@ -281,8 +281,8 @@ def _read_key(keys: Sequence[str], console: Console) -> str:
 
 
 def _shown(pair: Pair, number: int, total: int, width: int) -> list[Line]:
-    from stream_dedup.dedup.marks import compare_items
     from stream_dedup.tools.cli.compare import side_by_side
+    from stream_dedup.tools.marks import compare_items
 
     sides: list[Line] = [
         [(f"{name:9}", "bold"), (f"{one_line(side.source) or '-'}  id {one_line(side.id)}", "")]

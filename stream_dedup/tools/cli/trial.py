@@ -107,7 +107,7 @@ _ENDED = {
 
 
 def _print(console: Console, result: TrialResult, ended: Ended, settings: Settings, topic: str, seconds: float) -> None:
-    from stream_dedup.dedup.verdict import STAGES
+    from stream_dedup.tools.wording import STAGES
 
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
     actions = {

@@ -7,7 +7,7 @@ This module computes for items in order of arrival
 - `alike_pairs`: all pairs of similar sets;
 - `fidelity`: how the stream with `decision.jaccard` compares with the exact deduplicator;
 - `measured_curve`: the S-curve of the index. For each interval of the exact Jaccard it has the number of pairs and the
-  share of them that a key of the body proposes, by the rule of the index (`index.probe.Nearness`). `planner.py`
+  share of them that a key of the body proposes, by the rule of the index (`index.runs.Nearness`). `planner.py`
   predicts that share.
 
 Pairs of one template share the same shingles, so one key proposes thousands of them, or none. So the error bars of the
@@ -35,8 +35,8 @@ from stream_dedup.core import DOUBLE, INT64, POINTER, Struct, arena, call
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.probe import nearness_of
 from stream_dedup.index.rows import set_in
+from stream_dedup.index.runs import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.pair_search import cluster_of, unite
@@ -262,7 +262,9 @@ def _stream(
             whole += sum(len(set_in(body)) for body in batch.delta.bodies)
             held += [not verdict.forward and bool(verdict.original) for verdict in batch.verdicts]
             progress(len(held))
-    return np.array(held, np.bool_), Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))
+    scheme = Scheme(settings.fingerprint)
+    sketch = scheme.signature_dtype["simhash" if scheme.layout else "body"].itemsize  # 0 if the body is stored whole
+    return np.array(held, np.bool_), sketch + round(whole / max(originals, 1))
 
 
 @dataclass(frozen=True, slots=True)

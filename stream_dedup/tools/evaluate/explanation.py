@@ -16,26 +16,16 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.marks import Comparison, compare_items
-from stream_dedup.dedup.rule import (
-    FIXED,
-    KINSHIP,
-    NOVELTY,
-    SAME_ARTICLE,
-    columns,
-    contributions,
-    judge_pairs,
-    probability,
-    rule_of,
-)
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.rule import SAME_ARTICLE, probability, rule_of
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.probe import nearness_of
+from stream_dedup.index.runs import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
+from stream_dedup.tools.marks import Comparison, compare_items
+from stream_dedup.tools.pair_rule import FIXED, KINSHIP, NOVELTY, columns, compare, contributions, judge_pairs
 
 # What the features of one source mean where the sources differ, or the items are of no series.
 _ELSEWHERE = {"same_source": "two sources", "series": "two sources, so no series"}

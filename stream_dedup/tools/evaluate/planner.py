@@ -34,7 +34,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import ANCHORS, HEADLINE_BANDS, Scheme
 from stream_dedup.fingerprint.simhash import BITS, Layout
 from stream_dedup.index.footprint import (
@@ -45,6 +44,7 @@ from stream_dedup.index.footprint import (
     most_originals,
     peak_bytes,
     sequence_bytes,
+    set_bytes,
 )
 from stream_dedup.settings import FingerprintSettings, Settings
 from stream_dedup.settings.judging import FEWEST_ORIGINALS, IndexSettings, WindowSettings
@@ -128,7 +128,7 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     >>> [round(float(p), 3) for p in proposed([0.2, 0.3, 0.4, 0.5], scheme)]
     [0.534, 0.853, 0.974, 0.998]
     """
-    return anchored(lengthened(jaccard, scheme.anchor_words / scheme.shingle_widths.words), ANCHORS)
+    return anchored(lengthened(jaccard, 1 + scheme.anchor_runs.last / scheme.shingle_widths.words), ANCHORS)
 
 
 def bit_difference(jaccard: float) -> float:
@@ -203,7 +203,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, jaccard: float 
     else:
         false = ANCHORS * _UNRELATED_ANCHOR + HEADLINE_BANDS * (_UNRELATED_HEADLINE + 2.0**-KEY_BITS)
         body_bytes = sequence_bytes(IndexSettings(), WindowSettings())
-        body_bytes += expected_bytes(traffic.body_shingles) if scheme.is_exact else 0.0
+        body_bytes += set_bytes(traffic.body_shingles) if scheme.is_exact else 0.0
     takes = footprint(scheme, traffic.items, traffic.id_bytes, body_bytes)
     points = ((point, recall_at(point, fingerprint)) for point in _CURVE_AT)
     return Plan(

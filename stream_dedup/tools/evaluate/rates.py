@@ -43,11 +43,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.rule import logit, probability
-from stream_dedup.dedup.verdict import NOT_ASKED, Kind, Verdict
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings
 from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES
 from stream_dedup.tools.evaluate.labels import NEW, Label, require_known
+from stream_dedup.tools.wording import NOT_ASKED
 
 Interval = tuple[float, float]
 DECISION = "decision"

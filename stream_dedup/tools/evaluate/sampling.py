@@ -32,7 +32,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import InputError
 from stream_dedup.files import replace_file
 from stream_dedup.news.decode import Decoder
@@ -46,6 +46,7 @@ from stream_dedup.tools.evaluate.rates import Judged
 from stream_dedup.tools.inputs.file_format import FileFormat
 from stream_dedup.tools.inputs.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.tools.topics.reader import TopicReader
+from stream_dedup.tools.wording import NOT_ASKED, margin_of
 from stream_dedup.worker.outgoing import EVIDENCE
 
 T = TypeVar("T")

@@ -11,12 +11,13 @@ from functools import lru_cache, partial
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from stream_dedup.dedup.marks import compare_items
-from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
+from stream_dedup.dedup.verdict import Evidence, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.observe.logs import without_secrets
 from stream_dedup.settings import Settings, secrets_of
+from stream_dedup.tools.marks import compare_items
 from stream_dedup.tools.page.retained import JudgedItem
+from stream_dedup.tools.wording import describe_verdict
 
 
 def environment(settings: Settings, place: Callable[[int, int], str]) -> Environment:

@@ -7,13 +7,13 @@ from typing import Any
 
 from stream_dedup.errors import StreamError, UsageError
 from stream_dedup.kafka.client import OffsetAndMetadata, OffsetSpec, OffsetTimestamp, TopicPartition
-from stream_dedup.kafka.errors import NoError, RebalanceInProgressError, UnknownMemberIdError, for_code
+from stream_dedup.kafka.errors import kafka_errors
 from stream_dedup.kafka.runtime import REAL, Runtime, administrator
 from stream_dedup.kafka.topics import topic_names
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
-_HAS_MEMBERS = (UnknownMemberIdError, RebalanceInProgressError)
+_HAS_MEMBERS = (kafka_errors.UnknownMemberIdError, kafka_errors.RebalanceInProgressError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def set_offsets(
         for place, problem in answers.items():
             if issubclass(problem, _HAS_MEMBERS):
                 raise StreamError(f"the group {group} has members: stop every one, and run this again")
-            if problem is not NoError:
+            if problem is not kafka_errors.NoError:
                 raise problem(f"setting the offset of partition {place.partition}")
     return {place.partition: offset for place, offset in targets.items()}
 
@@ -126,7 +126,7 @@ def _places(admin: Any, settings: Settings, name: str = "") -> list[TopicPartiti
     name = name or settings.topics.input
     [topic] = admin.describe_topics([name])
     if topic["error_code"]:
-        raise for_code(topic["error_code"])(name)
+        raise kafka_errors.for_code(topic["error_code"])(name)
     return sorted(TopicPartition(topic["name"], part["partition_index"]) for part in topic["partitions"])
 
 

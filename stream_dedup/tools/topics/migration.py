@@ -27,7 +27,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
-from stream_dedup.kafka.errors import LogTruncationError, OffsetOutOfRangeError
+from stream_dedup.kafka.errors import kafka_errors
 from stream_dedup.kafka.fetch import UNKNOWN, LeaderEpochs
 from stream_dedup.kafka.patches import seek
 from stream_dedup.kafka.producer import TaskProducer
@@ -202,7 +202,7 @@ class Migration:
         throttle(consumer, {source.place: len(source.waiting) for source in self._sources}, _MAX_WAITING)
         try:
             polled = consumer.poll(_POLL_MS)
-        except (LogTruncationError, OffsetOutOfRangeError) as error:
+        except (kafka_errors.LogTruncationError, kafka_errors.OffsetOutOfRangeError) as error:
             raise MigrationError(
                 f"{self._settings.topics.output} no longer has the records that come next, or those that the migration "
                 "has read: they were deleted, or a broker was restored from an older copy. Delete "

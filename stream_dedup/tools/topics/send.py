@@ -13,7 +13,7 @@ from typing import Any
 from stream_dedup.errors import BadItem, StreamError, TopicError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaProducer
-from stream_dedup.kafka.errors import MessageSizeTooLargeError
+from stream_dedup.kafka.errors import kafka_errors
 from stream_dedup.kafka.runtime import administrator
 from stream_dedup.kafka.topics import Topic, as_they_are
 from stream_dedup.news.item import NO_POSITION, Item, Tombstone
@@ -103,7 +103,7 @@ class Sender:
                 continue
             try:
                 unconfirmed.append(producer.send(self._topic, record.value, record.key, timestamp_ms=record.time))
-            except MessageSizeTooLargeError:
+            except kafka_errors.MessageSizeTooLargeError:
                 self._refuse(record, f"{self._topic} takes {topic.limit:,} bytes a record (max.message.bytes)")
                 continue
             self.sent += 1

@@ -59,7 +59,7 @@ def _prose(words: list[str], language: str) -> str:
 def _footer_pages(pool: Pool, end: str) -> list[str]:
     """Pages of filler, the footer behind it, of which the footer has the smallest anchor."""
     scheme = Scheme(load_settings().fingerprint)
-    make, length = Fingerprinter(scheme), scheme.anchor_words
+    make, length = Fingerprinter(scheme), scheme.anchor_runs.last + scheme.shingle_widths.words
     chance, words, tail = Random(1), _vocabulary(pool), WORD.findall(end)
 
     def smallest_keys(texts: list[str]) -> np.ndarray:

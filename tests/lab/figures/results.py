@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.dedup import verdict
-from stream_dedup.fingerprint import kernel, packed_sets, simhash
+from stream_dedup.fingerprint import kernel, scheme, simhash
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import REMOVED, load_settings
 from tests.lab.figures.families import Tables
@@ -59,7 +59,7 @@ def versions() -> dict[str, int]:
         "kernel": kernel.VERSION,
         "simhash": simhash.VERSION,
         "layout": simhash.LAYOUT_VERSION,
-        "packed_sets": packed_sets.VERSION,
+        "packed_sets": scheme.SETS_VERSION,
         "rule": verdict.RULE_VERSION,
     }
 

@@ -40,22 +40,24 @@ from numpy.typing import NDArray
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.trees import TREE_DEPTH, Trees, write_trees
+from stream_dedup.dedup.rule import TREE_DEPTH, Trees
 from stream_dedup.errors import InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
+from stream_dedup.tools import pair_rule
 from stream_dedup.tools.batch.corpus import fill_missing_times
 from stream_dedup.tools.batch.filter import batched
 from stream_dedup.tools.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Rates, counts, rates
 from stream_dedup.tools.inputs.lines import Line
+from stream_dedup.tools.pair_rule import KINSHIP, NOVELTY, compare
 from tests.lab.figures.copy_edits import COPIES
 from tests.lab.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits_of, items_of, pools
 from tests.lab.figures.tables import table
 from tests.lab.labels.files import MEASURED, SAME_FILES, TAUGHT, corrected, read_corpus
+from tests.lab.labels.trees import KINSHIP_TABLE, NOVELTY_TABLE, write_trees
 
 # 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at equal missed. 220 hold .01 less of the edits, and
 # take more footers of the demo for news.
@@ -114,24 +116,24 @@ class Pairs(NamedTuple):
     @property
     def columns(self) -> Floats:
         """The features of novelty, (n, features)."""
-        return rule.columns(self.similar).astype(np.float64)
+        return pair_rule.columns(self.similar).astype(np.float64)
 
     @property
     def fixed(self) -> Floats:
         """The sum of the features that are not fitted, (n,) log-odds."""
-        weights = np.array([term.weight for term in rule.FIXED.values()])
-        return rule.columns(self.similar, "fixed").astype(np.float64) @ weights
+        weights = np.array([term.weight for term in pair_rule.FIXED.values()])
+        return pair_rule.columns(self.similar, "fixed").astype(np.float64) @ weights
 
     @property
     def is_decided(self) -> Bools:
         """Whether a fixed feature decides, whatever the trees say, (n,). An edit is evidence beside theirs."""
-        decides = [name != "edit" for name in rule.FIXED]
-        return np.asarray(rule.columns(self.similar, "fixed")[:, decides].any(axis=1))
+        decides = [name != "edit" for name in pair_rule.FIXED]
+        return np.asarray(pair_rule.columns(self.similar, "fixed")[:, decides].any(axis=1))
 
     @property
     def is_repeat(self) -> Bools:
         """The same words again, which are held back before novelty is asked, (n,)."""
-        return rule.judge_pairs(self.similar, _DEFAULT).is_repeat
+        return pair_rule.judge_pairs(self.similar, _DEFAULT).is_repeat
 
     @property
     def counts_for(self) -> Floats:
@@ -162,7 +164,7 @@ _DEFAULT = rule.rule_of(load_settings().decision, has_words=True)
 
 def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, of_kinship: bool = False) -> Trees:
     """Boosted trees that are monotone as `rule` says. counts_for: the weight of each row, (n,); default 1."""
-    features = rule.KINSHIP if of_kinship else rule.NOVELTY
+    features = KINSHIP if of_kinship else NOVELTY
     monotone = [feature.direction for feature in features.values()]
     settings = {
         "objective": "binary", "max_depth": TREE_DEPTH, "num_leaves": 2**TREE_DEPTH, "learning_rate": _RATE[of_kinship],
@@ -451,7 +453,7 @@ def report(pairs: Pairs) -> str:
     blocks = [
         f"{usable_in(pairs).sum()} of {len(labels)} pairs are fitted, {is_edit.sum()} of them edits, "
         f"{(np.array([label.sample for label in labels]) == FAR.sample).sum()} candidates that are alike in nothing.",
-        _table(["feature", "times asked"], [*_asked(found[0], rule.NOVELTY), *_asked(found[1], rule.KINSHIP)]),
+        _table(["feature", "times asked"], [*_asked(found[0], NOVELTY), *_asked(found[1], KINSHIP)]),
         _kinship_rates(pairs),
         _table(["repeated at missed <=", *map(str, _MISSED)], [
             [f"by {name}", *(repeated_at(labels, one, missed) for missed in _MISSED)] for name, one in logits.items()
@@ -478,7 +480,7 @@ def _kinship_pairs(pairs: Pairs) -> tuple[Floats, Bools, Floats]:
         _KINSHIP_WEIGHT * (kind not in NEWS or kind in _OTHER_ARTICLES) if kind else counts
         for kind, counts in zip(kinds, pairs.counts_for, strict=True)
     ]
-    columns = rule.columns(pairs.similar, "kinship").astype(np.float64)
+    columns = pair_rule.columns(pairs.similar, "kinship").astype(np.float64)
     return columns, np.array([label.same for label in pairs.labels]), np.array(each)
 
 
@@ -535,8 +537,8 @@ def main() -> None:
     pairs = read_pairs(given.folder)
     if given.write:
         novelty, kinship = learnt(pairs)
-        write_trees(rule.TABLE, novelty, list(rule.NOVELTY))
-        write_trees(rule.KINSHIP_TABLE, kinship, list(rule.KINSHIP))
+        write_trees(NOVELTY_TABLE, novelty, list(NOVELTY))
+        write_trees(KINSHIP_TABLE, kinship, list(KINSHIP))
     print(report(pairs))
 
 

@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_dedup.dedup import rule
 from stream_dedup.errors import InputError
 from stream_dedup.settings import load_settings
+from stream_dedup.tools import pair_rule
 from stream_dedup.tools.evaluate.labels import Label, read_labels
 from tests.lab.labels import files
 from tests.lab.labels.files import FRESH, MEASURED, READ_AGAIN, TAUGHT, corrected
@@ -33,8 +33,8 @@ OPENED = "The bridge over the Elm opened on Monday after two years of work, and 
 def test_trees_that_know_the_group_are_not_praised_for_it() -> None:
     # Every group has a value of its own, and one outcome: whoever has seen the group knows all, the others nothing.
     groups = np.repeat(np.arange(20), 60)
-    columns, outcome = np.zeros((1200, len(rule.NOVELTY))), groups % 2 == 0
-    columns[:, list(rule.NOVELTY).index("tokens")] = groups
+    columns, outcome = np.zeros((1200, len(pair_rule.NOVELTY))), groups % 2 == 0
+    columns[:, list(pair_rule.NOVELTY).index("tokens")] = groups
     leaky = tree_logits(boosted(columns, outcome), columns)
     honest = logits_by_others(columns, outcome, np.ones(1200, np.bool_), [str(group) for group in groups])
     assert log_loss(leaky, outcome) < 0.2
@@ -43,7 +43,7 @@ def test_trees_that_know_the_group_are_not_praised_for_it() -> None:
 
 def test_rows_that_are_not_usable_teach_nothing() -> None:
     random = np.random.default_rng(7)
-    columns = random.uniform(0.0, 1.0, (400, len(rule.NOVELTY)))
+    columns = random.uniform(0.0, 1.0, (400, len(pair_rule.NOVELTY)))
     outcome, groups, usable = random.random(400) < columns[:, 0], ["a", "b"] * 200, np.arange(400) < 300
     whole = logits_by_others(columns, outcome, usable, groups)
     assert whole == pytest.approx(logits_by_others(columns, outcome ^ ~usable, usable, groups))

@@ -18,7 +18,7 @@ from stream_dedup.dedup.rule import SAME_ARTICLE, rule_of
 from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.probe import nearness_of
+from stream_dedup.index.runs import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings

@@ -2,9 +2,9 @@
 
 import pytest
 
-from stream_dedup.dedup.marks import compare_items
 from stream_dedup.news.item import Item
 from stream_dedup.tools.cli.compare import side_by_side
+from stream_dedup.tools.marks import compare_items
 from stream_dedup.tools.terminal import Console, Line
 
 LONG = " ".join(f"word{n}" for n in range(200))

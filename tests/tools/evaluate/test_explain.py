@@ -5,11 +5,11 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
-from stream_dedup.dedup.marks import Side
 from stream_dedup.dedup.rule import logit
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.tools.evaluate.explanation import explain
+from stream_dedup.tools.marks import Side
 
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
 MORE = (

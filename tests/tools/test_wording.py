@@ -2,7 +2,8 @@
 
 import pytest
 
-from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict, describe_verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.tools.wording import describe_verdict
 
 ORIGINAL = Original("1", 0, 0, 0)
 NEWS = Evidence(

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.marks import MOST_SEQUENCE, Comparison, Side, compare_items
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings
+from stream_dedup.tools.marks import MOST_SEQUENCE, Comparison, Side, compare_items
 from tests.reference.fingerprint import fingerprint
 from tests.reference.made_up import article, edited
 from tests.reference.sequence import diff_of

@@ -6,20 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.rule import (
-    FIXED,
-    KINSHIP,
-    NOVELTY,
-    columns,
-    contributions,
-    judge_pairs,
-    logit,
-    novelty_trees,
-    rule_of,
-)
+from stream_dedup.dedup.rule import logit, rule_of, trees_of
 from stream_dedup.dedup.similarity import SIMILARITY
-from stream_dedup.dedup.trees import parts_of
 from stream_dedup.settings import DecisionSettings
+from stream_dedup.tools.pair_rule import FIXED, KINSHIP, NOVELTY, columns, contributions, judge_pairs, parts_of
 from tests.reference.decision import is_bulletin, is_repeat, is_same_article, kinship_of, novelty_of
 from tests.reference.similarity import FLAGS, FLOATS, Similar
 
@@ -88,7 +78,7 @@ def test_more_that_is_new_never_lowers_the_novelty(name: str) -> None:
     random, place = np.random.default_rng(3), list(NOVELTY).index(name)
     for features in columns(drawn(2, 40)):
         log_odds = [
-            sum(parts_of(novelty_trees(), features)[1])
+            sum(parts_of(trees_of("novelty"), features))
             for features[place] in np.sort(random.choice([1, 10, 300]) * random.random(12))
         ]
         assert np.min(np.diff(log_odds) * NOVELTY[name].direction) >= -1e-6
@@ -97,7 +87,7 @@ def test_more_that_is_new_never_lowers_the_novelty(name: str) -> None:
 def test_the_log_odds_are_the_sum_of_what_each_feature_adds() -> None:
     pairs = drawn(1, 300)
     judged, known = judge_pairs(pairs, BALANCED), ~np.isnan(pairs["words"])
-    expected = float(novelty_trees().values[:, 0].sum())
+    expected = float(trees_of("novelty").values[:, 0].sum())
     for p in np.flatnonzero(known).tolist():
         parts = contributions(pairs, p)
         assert judged.logit[p] == pytest.approx(expected + sum(parts.values()), abs=1e-3)
