@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from stream_dedup.errors import BadItem, StreamDedupError, StreamDedupWarning, UsageError
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
-    from stream_dedup.script import Deduplicator
     from stream_dedup.settings import Settings, load_settings
     from stream_dedup.tools.batch.filter import filter_files
     from stream_dedup.tools.batch.pairs import find_pairs
+    from stream_dedup.tools.script import Deduplicator
 
 _MODULES = {
     "BadItem": "errors",
     "Batch": "dedup.batch",
     "Decoder": "news.decode",
-    "Deduplicator": "script",
+    "Deduplicator": "tools.script",
     "Item": "news.item",
     "Kind": "dedup.verdict",
     "Settings": "settings",
