@@ -28,7 +28,7 @@ from stream_dedup.news.clean import from_base64
 from stream_dedup.news.item_lists import is_item, items_in
 from stream_dedup.news.names import STRINGS, meant_by
 from stream_dedup.news.plain_values import opened
-from stream_dedup.registry.frames import Frames, frames_of
+from stream_dedup.registry import Frames, frames_of
 from stream_dedup.settings import RegistrySettings
 from stream_dedup.surrogates import tolerant
 

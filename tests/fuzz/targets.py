@@ -20,7 +20,7 @@ from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.names import PRESETS
-from stream_dedup.registry.frames import frames_of
+from stream_dedup.registry import frames_of
 from stream_dedup.registry.readers import AvroReader, ProtobufReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
 from stream_dedup.tools.batch.output_files import packer

@@ -51,7 +51,7 @@ TARGETS_OF = {
     "observe/probe.py": ["health check"],
     "observe/http.py": ["request"],
     "registry/readers.py": ["framed", "avro"],
-    "registry/frames.py": ["framed"],
+    "registry/__init__.py": ["framed"],
     "settings/__init__.py": ["settings", "environment"],
     "worker/resume.py": ["note"],
 }
@@ -70,7 +70,6 @@ NEEDS_NONE = {
     "fingerprint/scheme.py": "a digest of its own",
     "tools/spark/tasks.py": "what an executor of the same job has made",
     "kafka/client.py": "an address in the settings",
-    "registry/schemas.py": "what a registry in the settings answers",
     "extras.py": "what pip has written about its own installation",
     "phrases.py": "an address, of which only a part is shown; tests/fuzz/feeds.py has hostile ones",
 }
