@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from stream_dedup.cli.common import command, tool
+from stream_dedup.cli import command, tool
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.extras import EXTRAS, needed
 from stream_dedup.observe import logs

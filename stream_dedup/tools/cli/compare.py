@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, argument, option
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption, argument, option
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.tools.cli import shared
 from stream_dedup.tools.cli.shared import BootstrapOption, JsonOption, print_json
@@ -76,7 +76,7 @@ def explain_command(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
         )
     names = [first, second]
-    settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap})
+    settings = cli.settings_of(config, kafka={"bootstrap_servers": bootstrap})
     is_on_kafka = (
         "bootstrap_servers" in settings.kafka.model_fields_set
         and not corpus

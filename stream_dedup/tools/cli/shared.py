@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli.common import argument, option
+from stream_dedup.cli import argument, option
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, public_url
 from stream_dedup.tools.inputs.file_format import FileFormat
