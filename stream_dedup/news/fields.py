@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.loose_json import loads, tolerant
 from stream_dedup.news.formats import content_of
-from stream_dedup.news.item_lists import flat, items_in, loads
+from stream_dedup.news.item_lists import flat, items_in, query_of
 from stream_dedup.news.names import (
     AUTO,
     ENVELOPE,
@@ -33,10 +34,8 @@ from stream_dedup.news.names import (
     shape_of,
 )
 from stream_dedup.news.plain_values import article, is_filled, is_moment, plain_value, with_time
-from stream_dedup.news.query import query_of
 from stream_dedup.news.rich_text import rich_text, text_of
 from stream_dedup.settings import ItemSettings
-from stream_dedup.surrogates import tolerant
 
 Path = list[str]
 Values = tuple[Any, ...]

@@ -24,13 +24,13 @@ from msgspec.json import encode
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.extras import require
+from stream_dedup.loose_json import tolerant
 from stream_dedup.news.clean import from_base64
 from stream_dedup.news.item_lists import is_item, items_in
 from stream_dedup.news.names import STRINGS, meant_by
 from stream_dedup.news.plain_values import opened
 from stream_dedup.registry import Frames, frames_of
 from stream_dedup.settings import RegistrySettings
-from stream_dedup.surrogates import tolerant
 
 Headers = Sequence[tuple[str, bytes | None]]
 

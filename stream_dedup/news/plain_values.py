@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from stream_dedup.loose_json import tolerant
 from stream_dedup.news.dates import NO_TIME, milliseconds_of
 from stream_dedup.news.names import plain_name
-from stream_dedup.surrogates import tolerant
 
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)

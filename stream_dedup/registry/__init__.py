@@ -24,9 +24,9 @@ import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
 from stream_dedup.extras import require
+from stream_dedup.loose_json import tolerant
 from stream_dedup.registry.readers import AvroReader, ProtobufReader, fastavro, protobuf
 from stream_dedup.settings import RegistrySettings
-from stream_dedup.surrogates import tolerant
 
 log = logging.getLogger(__name__)
 

@@ -74,7 +74,7 @@ def _as_json(row: Mapping[str, Any]) -> bytes:
 
 
 def _without_lone(value: Any) -> Any:
-    """Replace each lone surrogate by U+FFFD, as surrogates.py does in the bytes of a record."""
+    """Replace each lone surrogate by U+FFFD, as loose_json.py does in the bytes of a record."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

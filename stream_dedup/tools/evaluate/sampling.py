@@ -35,11 +35,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
 from stream_dedup.files import replace_file
+from stream_dedup.loose_json import tolerant
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.surrogates import tolerant
 from stream_dedup.tools.batch.filter import LineJudge, batched
 from stream_dedup.tools.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Judged

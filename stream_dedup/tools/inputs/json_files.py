@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.item_lists import Found, items_in, loads
-from stream_dedup.surrogates import lone_in, tolerant, without_lone
+from stream_dedup.loose_json import loads, lone_in, tolerant, without_lone
+from stream_dedup.news.item_lists import Found, items_in
 from stream_dedup.tools.inputs import xml_files
 from stream_dedup.tools.inputs.packing import CHUNK, KEPT, LEAD, STDIN_NAME, CutLine, Input, Row
 from stream_dedup.tools.inputs.tables import are_known

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.loose_json import tolerant
 from stream_dedup.news.dates import milliseconds_of, why_unreadable
 from stream_dedup.news.decode import TEXT, Beside, DecodedRecord, Decoder
 from stream_dedup.news.formats import Headers
@@ -28,7 +29,6 @@ from stream_dedup.news.names import FIELDS
 from stream_dedup.news.plain_values import is_filled
 from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.surrogates import tolerant
 from stream_dedup.tools.survey.proposals import SHOWN_PATHS, Proposals
 from stream_dedup.tools.survey.summary import LARGEST, MOST_REASONS, MOST_SOURCES, Dates, Summary, warnings_of
 
