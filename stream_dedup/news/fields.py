@@ -33,8 +33,7 @@ from stream_dedup.news.names import (
     plain_name,
     shape_of,
 )
-from stream_dedup.news.plain_values import article, is_filled, is_moment, plain_value, with_time
-from stream_dedup.news.rich_text import rich_text, text_of
+from stream_dedup.news.plain_values import article, is_filled, is_moment, plain_value, rich_text, text_of, with_time
 from stream_dedup.settings import ItemSettings
 
 Path = list[str]

@@ -44,7 +44,6 @@ TARGETS_OF = {
     "news/clean.py": ["clean auto", "clean html"],
     "news/repair.py": ["decode xml"],
     "news/plain_values.py": ["decode auto"],
-    "news/rich_text.py": ["decode auto"],
     "tools/survey/survey.py": ["survey"],
     "news/xml.py": ["decode xml"],
     "tools/page/page.py": ["request"],
