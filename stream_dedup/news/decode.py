@@ -17,7 +17,7 @@ from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.clean import Cleaner, from_base64
-from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
+from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of
 from stream_dedup.news.fields import FieldReader, Values, names_in
 from stream_dedup.news.formats import Headers, Unwrapper, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
@@ -57,7 +57,6 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
 
     shape: str  # the preset that was applied
     fields: dict[str, Any]  # the raw value of each of FIELDS, None if it is missing
-    time_reason: str | None  # why `published` cannot be read (dates.REASONS)
     value: bytes = b""  # the JSON object that was read; it differs from the record if that is XML or an envelope
     lent: frozenset[str] = frozenset()  # the fields that only the envelope has
     schema: str = ""  # the name of the record's schema in a registry
@@ -210,8 +209,8 @@ class Decoder:
 
         >>> from stream_dedup.settings import ItemSettings
         >>> record = Decoder(ItemSettings()).read(b'{"guid": "1", "title": "T", "pubDate": "yesterday"}')
-        >>> record.shape, record.fields["id"], record.fields["text"], record.time_reason
-        ('rss', '1', None, 'not a date')
+        >>> record.shape, record.fields["id"], record.fields["text"], record.fields["published"]
+        ('rss', '1', None, 'yesterday')
         """
         try:
             record, shape, values, lent = self._find(value, headers)
@@ -221,8 +220,7 @@ class Decoder:
         schema = self._unwrapper.frames.describe(value)[0] if self._unwrapper is not None else ""
         by_field = dict(zip(self._reader.fields, values, strict=True))
         fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
-        why = why_unreadable(fields["published"])
-        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *names)
+        return DecodedRecord(shape, fields, record, frozenset(lent), schema, *names)
 
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:

@@ -200,9 +200,9 @@ class ObserveServer:
         certificate = Certificate(settings.tls_certfile, settings.tls_keyfile) if settings.tls_certfile else None
         routes = Routes(settings, registry, state, pages)
         self._scheme = "http" if certificate is None else "https"
-        page = _listen(settings.host, settings.port, "port")
+        page = _listen(settings.host, settings.port)
         try:
-            health = _listen(settings.host, settings.health_port, "port")
+            health = _listen(settings.host, settings.health_port)
         except ConfigError:
             page.close()
             raise
@@ -232,13 +232,13 @@ class ObserveServer:
         self.close()
 
 
-def _listen(host: str, port: int, setting: str) -> Listener:
+def _listen(host: str, port: int) -> Listener:
     try:
         return Listener(host, port, most_connections())
     except OSError as error:
         raise ConfigError(
-            f"[observe] host, {setting}: cannot listen on {host}:{port} ({error}); "
-            f"name another, {setting} = 0 for any free one, or host = '' to serve nothing"
+            f"[observe] host, port: cannot listen on {host}:{port} ({error}); name another, port = 0 for any free one, "
+            "or host = '' to serve nothing"
         ) from error
 
 

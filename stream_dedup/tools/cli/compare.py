@@ -99,7 +99,7 @@ def explain_command(
 
 
 def _on_kafka(settings: Settings, first: str, second: str, since: str | None) -> list[Item]:
-    from stream_dedup.settings.base import duration
+    from stream_dedup.tools.reference import duration
     from stream_dedup.tools.topics.lookup import find_pair
 
     begin = shared.begin_ms(duration(settings.window.length) if since is None else since)

@@ -93,7 +93,7 @@ def give_back_command(
     The memory stays as it is, so further copies are held back. The workers may run meanwhile. A second run writes the
     item again. Exit code 1 if there is no such item.
     """
-    from stream_dedup.settings.base import duration
+    from stream_dedup.tools.reference import duration
     from stream_dedup.tools.topics.give_back import GIVEN_BACK, give_back
 
     settings = cli.settings_of(config)

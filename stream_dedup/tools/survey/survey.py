@@ -21,7 +21,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.loose_json import tolerant
-from stream_dedup.news.dates import milliseconds_of, why_unreadable
+from stream_dedup.news.dates import NO_VALUES, NOT_A_DATE, OUT_OF_RANGE, REASONS, milliseconds_of, parsed
 from stream_dedup.news.decode import TEXT, Beside, DecodedRecord, Decoder
 from stream_dedup.news.formats import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
@@ -256,6 +256,23 @@ class Survey:
             for path, length in _leaves(value):
                 if path in self._paths or len(self._paths) < _PATHS:
                     self._paths[path] += length
+
+
+def why_unreadable(published: Any) -> str | None:
+    """Return one of dates.REASONS, or None if the date is readable or missing.
+
+    >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
+    ('not a date', 'out of range', 'day or month first', None)
+    """
+    if published is None or (isinstance(published, str) and published.strip() in ("", *NO_VALUES)):
+        return None
+    try:
+        parsed(published)
+    except OverflowError:
+        return OUT_OF_RANGE
+    except ValueError as error:  # Python's own errors have other messages: no such day, hour or number
+        return str(error) if str(error) in REASONS else NOT_A_DATE
+    return None
 
 
 def _leaves(value: Any, path: str = "", depth: int = 4) -> Iterator[tuple[str, int]]:
