@@ -70,7 +70,7 @@ NEEDS_NONE = {
     "tools/spark/tasks.py": "what an executor of the same job has made",
     "kafka/client.py": "an address in the settings",
     "extras.py": "what pip has written about its own installation",
-    "phrases.py": "an address, of which only a part is shown; tests/fuzz/feeds.py has hostile ones",
+    "tools/phrases.py": "an address, of which only a part is shown; tests/fuzz/feeds.py has hostile ones",
 }
 
 
