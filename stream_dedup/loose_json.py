@@ -54,6 +54,8 @@ def tolerant(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
     return decoded
 
 
+decode_json = tolerant(msgspec.json.Decoder().decode)
+decode_object = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
 _NEXT = re.compile(r"[^\s,]")  # documents may follow each other with commas

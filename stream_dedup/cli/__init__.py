@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
@@ -33,28 +33,14 @@ def option(help: str, metavar: str | None = None, *names: str, **limits: float) 
     """Declare an option; without names its name is that of the parameter. limits: min and max of a number."""
 
     def make(name: str, kind: type, many: bool, **more: Any) -> click.Option:
-        more |= {"is_flag": True} if kind is bool else {"type": _type(kind, limits), "multiple": many}
+        more |= {"is_flag": True} if kind is bool else {"type": click_type(kind, limits), "multiple": many}
         return click.Option([name, *(names or [f"--{name.replace('_', '-')}"])], help=help, metavar=metavar, **more)
 
     return make
 
 
-def number(help: str, **limits: float) -> Any:
-    """Declare an option that takes a number."""
-    return option(help, "NUMBER", **limits)
-
-
-def argument(metavar: str, help: str) -> Any:
-    """Declare an argument."""
-
-    def make(name: str, kind: type, many: bool, **more: Any) -> click.Argument:
-        shown = (metavar if more["required"] else f"[{metavar}]") + "..." * many
-        return click.Argument([name], help=help, metavar=shown, type=_type(kind, {}), nargs=-1 if many else 1, **more)
-
-    return make
-
-
-def _type(kind: type, limits: dict[str, Any]) -> Any:
+def click_type(kind: type, limits: Mapping[str, Any]) -> Any:
+    """Return what click makes of an argument or option of this kind. limits: min and max of a number."""
     if limits:
         return (click.IntRange if kind is int else click.FloatRange)(**limits)
     if issubclass(kind, Enum):

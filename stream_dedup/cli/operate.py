@@ -25,8 +25,6 @@ _FOREIGN = (
     "not settings, and ignored: %s. Kubernetes makes them of a Service whose name begins with stream-dedup; to have "
     "none, set enableServiceLinks: false in the Pod's spec"
 )
-# Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
-_LOG_INTERVAL_SECONDS = 60.0
 
 
 def run_command(config: ConfigOption = None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.loose_json import tolerant
+from stream_dedup.loose_json import decode_json
 from stream_dedup.news.dates import NO_TIME, milliseconds_of
 from stream_dedup.news.names import PARTS, is_text_name, meant_by, plain_name
 
@@ -48,7 +48,6 @@ _PARTS = (
     ("year",), ("monthValue", "month"), ("dayOfMonth", "day"), ("hour", "hours"), ("minute", "minutes"),
     ("second", "seconds"),
 )  # fmt: skip
-_DECODE = tolerant(msgspec.json.Decoder().decode)
 _LITERAL = re.compile(r"[\[{]\s*['\"{]")
 # Objects and lists in a string, and characters of a Python literal: some MB each.
 _MOST_OPENED, _LONGEST_LITERAL = 10_000, 100_000
@@ -118,7 +117,7 @@ def opened(text: str) -> Any:
         return text
     held: Any = None
     try:
-        held = _DECODE(inner.encode("utf-8", "replace"))
+        held = decode_json(inner.encode("utf-8", "replace"))
     except (msgspec.MsgspecError, RecursionError):
         if len(inner) <= _LONGEST_LITERAL and _LITERAL.match(inner):
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):

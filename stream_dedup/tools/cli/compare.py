@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from stream_dedup import cli
-from stream_dedup.cli import ConfigOption, argument, option
+from stream_dedup.cli import ConfigOption, option
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.tools.cli import shared
-from stream_dedup.tools.cli.shared import BootstrapOption, JsonOption, print_json
+from stream_dedup.tools.cli.shared import BootstrapOption, JsonOption, argument, print_json
 from stream_dedup.tools.terminal import Console, Line, ProgressLine, beside, one_line, print_table, warn
 
 if TYPE_CHECKING:

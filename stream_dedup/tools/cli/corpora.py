@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from stream_dedup import cli
-from stream_dedup.cli import number, option
+from stream_dedup.cli import option
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
 from stream_dedup.tools.terminal import Console, ProgressLine, one_line, print_table, warn
 
 if TYPE_CHECKING:

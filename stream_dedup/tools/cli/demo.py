@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from stream_dedup import cli
-from stream_dedup.cli import number, option
+from stream_dedup.cli import option
 from stream_dedup.phrases import counted, version_text
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
 from stream_dedup.tools.terminal import Console, Line
 
 if TYPE_CHECKING:

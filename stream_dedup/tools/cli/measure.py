@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from stream_dedup import cli
-from stream_dedup.cli import argument, number, option
+from stream_dedup.cli import option
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.extras import require
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument, number
 from stream_dedup.tools.inputs.file_format import FileFormat
 from stream_dedup.tools.terminal import Console, Line, ProgressLine, one_line, print_table, warn, wrapped
 

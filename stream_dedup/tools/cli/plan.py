@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from stream_dedup import cli
-from stream_dedup.cli import number, option
+from stream_dedup.cli import option
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
 from stream_dedup.tools.terminal import Console, print_table
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from stream_dedup import cli
-from stream_dedup.cli import argument, option
+from stream_dedup.cli import option
 from stream_dedup.extras import require
 from stream_dedup.observe import logs
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument
 
 if TYPE_CHECKING:
     from stream_dedup.tools.feeds.delivery import Delivery

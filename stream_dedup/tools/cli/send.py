@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from stream_dedup import cli
-from stream_dedup.cli import argument, option
+from stream_dedup.cli import option
 from stream_dedup.errors import BadItem, InputError, StreamError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument
 from stream_dedup.tools.terminal import ProgressLine, one_line, warn
 
 if TYPE_CHECKING:

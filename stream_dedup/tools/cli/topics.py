@@ -7,8 +7,9 @@ from typing import Annotated
 import click
 
 from stream_dedup import cli
-from stream_dedup.cli import ConfigOption, number
+from stream_dedup.cli import ConfigOption
 from stream_dedup.phrases import counted
+from stream_dedup.tools.cli.shared import number
 
 
 def create_command(
