@@ -16,8 +16,6 @@ from stream_dedup.extras import tool
 
 WORDLESS = "neither headline nor text has a letter or digit"
 """The detail of a bad item whose headline and text contain no letter and no digit."""
-NO_POSITION = "-1:-1"
-"""The id that Decoder gives a record without an id, a key and a position."""
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):

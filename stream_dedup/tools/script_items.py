@@ -14,7 +14,7 @@ from stream_dedup.dedup.clocks import FAR_FUTURE
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import origin_of
-from stream_dedup.news.item import NO_POSITION, Item, Tombstone
+from stream_dedup.news.item import Item, Tombstone
 
 DECODED = "Decoder(load_settings().item)(line, None, None, 0, number)"
 """The call that decodes JSON into an item, for error messages; `number` distinguishes items without an id."""
@@ -24,8 +24,9 @@ _FIRST, _LAST = 631_152_000, 4_102_444_800
 _UNITS = (("seconds", 1, "times 1000"), ("microseconds", 10**6, "// 1000"), ("nanoseconds", 10**9, "// 1_000_000"))
 SURE = range(_LAST, _FIRST * 10**6)
 """Times that can only be milliseconds: 1970-02-17 to the year 21,970."""
-_MOST = FAR_FUTURE
-_POSITIONS = {"partition": 2**31, "offset": _MOST}  # the room in a signature
+NO_POSITION = "-1:-1"
+"""The id that Decoder gives a record without an id, a key and a position."""
+_POSITIONS = {"partition": 2**31, "offset": FAR_FUTURE}  # the room in a signature
 
 
 def item_of(values: dict[str, Any]) -> Item:
@@ -96,7 +97,7 @@ def milliseconds(time: Any, label: str) -> int:
         # timestamp() would not do: a float has too few digits for the milliseconds of distant years.
         return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     is_number = isinstance(time, (Integral, float)) and not isinstance(time, bool)
-    if is_number and abs(time) < _MOST:  # false for nan
+    if is_number and abs(time) < FAR_FUTURE:  # false for nan
         return int(time)
     raise UsageError(
         f"{label}: time must be milliseconds since 1970 or a datetime such as datetime.fromisoformat(...), not "
