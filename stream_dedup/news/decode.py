@@ -315,28 +315,32 @@ _NO_SOURCES = frozenset(value.lower() for value in NO_VALUES)
 _LONGEST_SOURCE = 300
 
 
-def site_of(source: str, *, is_url: bool = False) -> str:
+def site_of(source: str) -> str:
     """Return the site of a source: the registrable domain of a host or URL, or the name itself if it is no host.
 
     The hosts of one site (winnipeg.news.example, toronto.news.example) share menus and templates. Treating them as one
     source gains .007 of precision on the labelled English pairs and loses no recall. A path is no source, because each
-    article has its own. With `is_url` a name is none, either.
+    article has its own.
 
     >>> site_of("https://Winnipeg.CTVnews.ca/a"), site_of("www.bbc.co.uk/news"), site_of("Elm Valley Wire")
     ('ctvnews.ca', 'bbc.co.uk', 'elm valley wire')
     >>> site_of("https://www.google.com/url?rct=j&url=https%3A%2F%2Felm.example%2F1"), site_of("https://news.google.com/7")
     ('elm.example', '')
-    >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html"), site_of("news/7.html", is_url=True)
-    ('news.example', '', '')
+    >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html")
+    ('news.example', '')
     """
-    return origin_of(source, is_url=is_url)[0]
+    return origin_of(source)[0]
 
 
 def origin_of(source: str, *, is_url: bool = False) -> tuple[str, str]:
     """Return the site of a source, and its host without "www." if that differs from the site.
 
+    With `is_url` a name is no site.
+
     >>> origin_of("https://Winnipeg.CTVnews.ca/a"), origin_of("www.bbc.co.uk/news"), origin_of("Elm Valley Wire")
     (('ctvnews.ca', 'winnipeg.ctvnews.ca'), ('bbc.co.uk', ''), ('elm valley wire', ''))
+    >>> origin_of("news/7.html", is_url=True)
+    ('', '')
     """
     return _origin_of(source.strip()[:_LONGEST_SOURCE].lower(), is_url)
 

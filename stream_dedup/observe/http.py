@@ -185,9 +185,10 @@ class ObserveServer:
 
     >>> from stream_dedup.observe.health import Status
     >>> settings = ObserveSettings(port=0)
-    >>> with ObserveServer(settings, CollectorRegistry(), lambda: HealthState(Status.OK, 0.0)) as server:
-    ...     server.url.startswith("http://127.0.0.1:")
+    >>> server = ObserveServer(settings, CollectorRegistry(), lambda: HealthState(Status.OK, 0.0))
+    >>> server.url.startswith("http://127.0.0.1:")
     True
+    >>> server.close()
     """
 
     def __init__(
@@ -224,12 +225,6 @@ class ObserveServer:
             loop.should_exit = True
         for loop in self._loops:
             loop.join()
-
-    def __enter__(self) -> "ObserveServer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _listen(host: str, port: int) -> Listener:
