@@ -34,13 +34,15 @@ from deploy.prometheus import build as prometheus
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
 from stream_dedup.settings import FingerprintSettings, load_settings
-from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
+from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES
 from stream_dedup.tools.reference import metrics_reference, reference
 from tests.fuzz import families
 from tests.lab.benchmarks import results as benchmarks
 from tests.lab.figures import edits, results, tables
 
 ROOT = Path(__file__).parents[1]
+PROCESS_BYTES = 200 * 2**20
+"""The memory of a worker without originals and without work (deploy/sizing.md)."""
 PICTURE = ROOT / "docs" / "demo.svg"
 RESULTS = ROOT / "tests" / "lab" / "benchmarks" / "results"
 SPARK = ROOT / "tests" / "lab" / "results" / "spark.json"

@@ -12,46 +12,28 @@ if TYPE_CHECKING:
     from stream_dedup.errors import BadItem, StreamDedupError, StreamDedupWarning, UsageError
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
-    from stream_dedup.script import Deduplicator
     from stream_dedup.settings import Settings, load_settings
     from stream_dedup.tools.batch.filter import filter_files
     from stream_dedup.tools.batch.pairs import find_pairs
+    from stream_dedup.tools.script import Deduplicator
 
 _MODULES = {
-    "BadItem": "errors",
-    "Batch": "dedup.batch",
-    "Decoder": "news.decode",
-    "Deduplicator": "script",
-    "Item": "news.item",
-    "Kind": "dedup.verdict",
-    "Settings": "settings",
-    "StreamDedupError": "errors",
-    "StreamDedupWarning": "errors",
-    "Tombstone": "news.item",
-    "UsageError": "errors",
-    "Verdict": "dedup.verdict",
-    "filter_files": "tools.batch.filter",
-    "find_pairs": "tools.batch.pairs",
-    "load_settings": "settings",
+    "dedup.batch": ("Batch",),
+    "dedup.verdict": ("Kind", "Verdict"),
+    "errors": ("BadItem", "StreamDedupError", "StreamDedupWarning", "UsageError"),
+    "news.decode": ("Decoder",),
+    "news.item": ("Item", "Tombstone"),
+    "settings": ("Settings", "load_settings"),
+    "tools.batch.filter": ("filter_files",),
+    "tools.batch.pairs": ("find_pairs",),
+    "tools.script": ("Deduplicator",),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "BadItem",
-    "Batch",
-    "Decoder",
-    "Deduplicator",
-    "Item",
-    "Kind",
-    "Settings",
-    "StreamDedupError",
-    "StreamDedupWarning",
-    "Tombstone",
-    "UsageError",
-    "Verdict",
-    "filter_files",
-    "find_pairs",
-    "load_settings",
-]
+    "BadItem", "Batch", "Decoder", "Deduplicator", "Item", "Kind", "Settings", "StreamDedupError", "StreamDedupWarning",
+    "Tombstone", "UsageError", "Verdict", "filter_files", "find_pairs", "load_settings",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -60,6 +42,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

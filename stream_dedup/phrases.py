@@ -1,15 +1,11 @@
-"""Phrases that several messages need: counted nouns, times, and commands that a reader can run as they stand."""
+"""What several messages need: counted nouns, the version, and the secrets that no message may show."""
 
-import re
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 SECRETS_READ: dict[str, None] = {}
 """Secrets that this process has read from files, the oldest first; no message shows them. They stand here so that logs
 need not import the settings, which takes time."""
-_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 
 def counted(count: int, noun: str) -> str:
@@ -19,74 +15,6 @@ def counted(count: int, noun: str) -> str:
     ('1 tombstone', '12,345 items', '0 updates')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def moment(milliseconds: int) -> str:
-    """Format a time in ms since 1970.
-
-    >>> moment(1_700_000_000_000), moment(10**17)
-    ('2023-11-14 22:13 UTC', 'out of any calendar')
-    """
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (OverflowError, ValueError, OSError):
-        return "out of any calendar"
-
-
-def span(milliseconds: int) -> str:
-    """Format a duration in ms by its largest unit, as in "1 day".
-
-    For "36h", as a setting, see `duration` in settings/base.py; for "1.5 hours", `duration` in tools/page/rendering.py.
-
-    >>> span(90_000_000), span(3_600_000), span(10)
-    ('1 day', '1 hour', 'under a second')
-    """
-    for unit, size in _UNITS:
-        if milliseconds >= size:
-            return counted(milliseconds // size, unit)
-    return "under a second"
-
-
-# A parameter holds a secret if its name has one of these words (api_key, X-Auth-Token, accessToken), is "code", or
-# signs a link to a cloud's storage.
-_SECRET_WORDS = frozenset((
-    "access", "accesskey", "accesstoken", "apikey", "apitoken", "auth", "authentication", "authkey", "authorization",
-    "authtoken", "bearer", "credential", "credentials", "hmac", "jsessionid", "jwt", "key", "oauth", "otp", "pass",
-    "passphrase", "passwd", "password", "phpsessid", "pwd", "secret", "secretkey", "sessid", "session", "sessionid",
-    "sid", "sig", "signature", "ticket", "token",
-))  # fmt: skip
-_SIGNING = ("x-amz-", "x-goog-", "x-oss-")
-_PARAMETER = re.compile(r"(?<=;)([^=&;?#]*)=[^&;?#]*|(?<=[?&])([^=&;?#]*)=[^&;#]*")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-
-def _without_secret(parameter: re.Match[str]) -> str:
-    raw = parameter[1] or parameter[2] or ""
-    name = unquote(raw)
-    is_secret = not _SECRET_WORDS.isdisjoint(word.lower() for word in _WORD.findall(name))
-    is_secret = is_secret or name.lower() == "code" or name.lower().startswith(_SIGNING)
-    return f"{raw}=***" if is_secret else parameter[0]
-
-
-def public_url(url: str) -> str:
-    """Return a URL without user, password, fragment, and values of parameters that are named like a secret.
-
-    The text may be an invalid URL: whatever stands before an @ may be a password.
-
-    >>> public_url("https://ann:pw@a.example:8443/rss?api_key=abc&topic=sea#top")
-    'https://a.example:8443/rss?api_key=***&topic=sea'
-    >>> public_url("ftp://ann:p/w@a.example"), public_url("https://a.example/@ann"), public_url("ann:pw@a.example")
-    ('ftp://a.example', 'https://a.example/@ann', 'a.example')
-    """
-    plain = re.sub(r"#(?!.*@).*", "", url)
-    try:
-        parts = urlsplit(plain)
-        parts.port  # noqa: B018 - raises for an invalid port, such as a part of a password
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        is_url = False
-    user = r"(?<=//)[^/?#]*@" if is_url else r"^(\w[\w+.-]*://)?.*@"
-    return _PARAMETER.sub(_without_secret, re.sub(user, "" if is_url else r"\1", plain).partition("#")[0])
 
 
 def version_text() -> str:

@@ -16,13 +16,13 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from stream_dedup.cli.common import command, tool
+from stream_dedup.cli import command
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
-from stream_dedup.extras import EXTRAS, needed
+from stream_dedup.extras import EXTRAS, needed, tool
 from stream_dedup.observe import logs
 from stream_dedup.observe.logs import CleanStream
 from stream_dedup.phrases import scheme_text, version_text
@@ -30,47 +30,32 @@ from stream_dedup.phrases import scheme_text, version_text
 log = logging.getLogger(__name__)
 
 
-class LazyCommand(NamedTuple):
-    """A command to import later, or the commands of a group, by name.
-
-    target: `module:name` in `stream_dedup`. help: its line in the list.
-    """
-
-    target: str
-    help: str
-
-
-# Add a command here: its target, and the first line of its own help.
+# Add a command here: what to import for it, as `module:name` in `stream_dedup` (for a group, its commands by name), and
+# the first line of its own help.
 COMMANDS = {
-    "run": LazyCommand("cli.operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
-    "demo": LazyCommand("tools.cli.demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
-    "kafka": LazyCommand("tools.cli.demo:kafka_command", "Run a real Kafka on this machine, to try things out."),
-    "feed": LazyCommand("tools.cli.demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
-    "check": LazyCommand("tools.cli.check:check_command", "Show what is understood of a feed, before it is judged."),
-    "trial": LazyCommand("tools.cli.trial:trial_command", "Show what a worker would hold back of a live topic."),
-    "feeds": LazyCommand("tools.cli.poll:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
-    "filter": LazyCommand("tools.cli.corpora:filter_command", "Hold back near-duplicates in files and pipes."),
-    "pairs": LazyCommand("tools.cli.corpora:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
-    "explain": LazyCommand(
-        "tools.cli.compare:explain_command", "Explain one decision: two items, the numbers, and why."
-    ),
-    "evaluate": LazyCommand(
-        "tools.cli.measure:evaluate_command", "Measure the decision on your own corpus and labels."
-    ),
-    "sample": LazyCommand(
-        "tools.cli.measure:sample_command", "Label borderline decisions; find the threshold for your feed."
-    ),
-    "plan": LazyCommand("tools.cli.plan:plan_command", "Plan memory and recall."),
-    "reset": LazyCommand("tools.cli.groups:reset_command", "Begin anew in the same topics."),
-    "send": LazyCommand("tools.cli.send:send_command", "Send the items of files to the input topic."),
-    "tail": LazyCommand("tools.cli.groups:tail_command", "Print headlines and verdicts as they come."),
-    "give-back": LazyCommand("tools.cli.groups:give_back_command", "Let a held-back item out by hand."),
-    "migrate": LazyCommand("tools.cli.state:migrate_command", "Build the changelog of new [fingerprint] settings."),
-    "health": LazyCommand("cli.operate:health_command", "Ask a running worker for its health."),
-    "topics": LazyCommand("tools.cli.topics:topics_commands", "Create, check and mend the topics."),
-    "groups": LazyCommand("tools.cli.groups:groups_commands", "Show the group, and set where it reads on."),
-    "state": LazyCommand("tools.cli.state:state_commands", "Inspect and verify a changelog or state directory."),
-    "config": LazyCommand("tools.cli.config:config_commands", "Show the settings in force and the references."),
+    "run": ("cli.operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
+    "demo": ("tools.cli.demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
+    "kafka": ("tools.cli.demo:kafka_command", "Run a real Kafka on this machine, to try things out."),
+    "feed": ("tools.cli.demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
+    "check": ("tools.cli.check:check_command", "Show what is understood of a feed, before it is judged."),
+    "trial": ("tools.cli.trial:trial_command", "Show what a worker would hold back of a live topic."),
+    "feeds": ("tools.cli.poll:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
+    "filter": ("tools.cli.corpora:filter_command", "Hold back near-duplicates in files and pipes."),
+    "pairs": ("tools.cli.corpora:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
+    "explain": ("tools.cli.compare:explain_command", "Explain one decision: two items, the numbers, and why."),
+    "evaluate": ("tools.cli.measure:evaluate_command", "Measure the decision on your own corpus and labels."),
+    "sample": ("tools.cli.measure:sample_command", "Label borderline decisions; find the threshold for your feed."),
+    "plan": ("tools.cli.plan:plan_command", "Plan memory and recall."),
+    "reset": ("tools.cli.groups:reset_command", "Begin anew in the same topics."),
+    "send": ("tools.cli.send:send_command", "Send the items of files to the input topic."),
+    "tail": ("tools.cli.groups:tail_command", "Print headlines and verdicts as they come."),
+    "give-back": ("tools.cli.groups:give_back_command", "Let a held-back item out by hand."),
+    "migrate": ("tools.cli.state:migrate_command", "Build the changelog of new [fingerprint] settings."),
+    "health": ("cli.operate:health_command", "Ask a running worker for its health."),
+    "topics": ("tools.cli.topics:topics_commands", "Create, check and mend the topics."),
+    "groups": ("tools.cli.groups:groups_commands", "Show the group, and set where it reads on."),
+    "state": ("tools.cli.state:state_commands", "Inspect and verify a changelog or state directory."),
+    "config": ("tools.cli.config:config_commands", "Show the settings in force and the references."),
 }
 
 
@@ -91,10 +76,11 @@ class LazyGroup(OrderedGroup):
 
     def load(self, name: str) -> click.Command:
         """Import and return the command or group of this name."""
-        target = tool(COMMANDS[name].target)
-        if isinstance(target, dict):
-            return OrderedGroup(name, [command(*own) for own in target.items()], help=COMMANDS[name].help)
-        return command(name, target)
+        target, help = COMMANDS[name]
+        found = tool(target)
+        if isinstance(found, dict):
+            return OrderedGroup(name, [command(*own) for own in found.items()], help=help)
+        return command(name, found)
 
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -113,7 +99,7 @@ def _set_up_logs(verbose: bool) -> None:
 
 app = LazyGroup(
     "stream-dedup",
-    [click.Command(name, help=listed.help) for name, listed in COMMANDS.items()],  # `load` replaces them
+    [click.Command(name, help=help) for name, (_, help) in COMMANDS.items()],  # `load` replaces them
     callback=_set_up_logs,
     help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
     "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",

@@ -8,10 +8,10 @@ import os
 import sys
 from typing import Annotated, NoReturn
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, option
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption, option
 from stream_dedup.errors import ConfigError
-from stream_dedup.extras import consequences
+from stream_dedup.extras import consequences, tool
 from stream_dedup.observe import logs
 from stream_dedup.phrases import version_text
 
@@ -25,8 +25,6 @@ _FOREIGN = (
     "not settings, and ignored: %s. Kubernetes makes them of a Service whose name begins with stream-dedup; to have "
     "none, set enableServiceLinks: false in the Pod's spec"
 )
-# Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
-_LOG_INTERVAL_SECONDS = 60.0
 
 
 def run_command(config: ConfigOption = None) -> None:
@@ -39,14 +37,14 @@ def run_command(config: ConfigOption = None) -> None:
     from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     logs.set_up("text" if sys.stderr.isatty() else "json", secrets_of(settings), waits=False)
     if foreign := service_variables():
         log.info(_FOREIGN, ", ".join(foreign))
-    stop = common.stop_on_signals()
+    stop = cli.stop_on_signals()
     for consequence in consequences():
         log.info("%s", consequence)
-    with Watch(settings, version_text(), show=common.tool("tools.page.show:show")) as watch:
+    with Watch(settings, version_text(), show=tool("tools.page.show:show")) as watch:
         topics = settings.topics
         log.info("group %s, %s -> %s, scope %s", settings.kafka.group_id, topics.input, topics.output,
                  settings.worker.scope)  # fmt: skip
@@ -92,7 +90,7 @@ def health_command(
 
     if config is None:
         sys.exit(probe.main([] if url is None else [url]))
-    observe = common.settings_of(config).observe
+    observe = cli.settings_of(config).observe
     if url is None:
         if not observe.host:
             raise ConfigError("[observe] host is empty: a worker with these settings has no /healthz to ask")

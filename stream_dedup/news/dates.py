@@ -109,33 +109,23 @@ def milliseconds_of(published: Any) -> int:
         try:
             return _after_1970(datetime.fromisoformat(published))
         except (ValueError, OverflowError):
-            return _read(published)[0]
-    return _read(published)[0]
-
-
-def why_unreadable(published: Any) -> str | None:
-    """Return one of REASONS, or None if the date is readable or missing.
-
-    >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
-    ('not a date', 'out of range', 'day or month first', None)
-    """
-    is_missing = published is None or (isinstance(published, str) and published.strip() in ("", *NO_VALUES))
-    return None if is_missing else _read(published)[1]
-
-
-def _read(published: Any) -> tuple[int, str | None]:
-    """Return the time, or NO_TIME and one of REASONS, which are the messages of the errors below."""
+            pass
     try:
-        if isinstance(published, (int, float)) and not isinstance(published, bool):
-            return _of_number(published), None
-        if isinstance(published, str):
-            return _of_text(published.strip()), None
-    except OverflowError:
-        return NO_TIME, OUT_OF_RANGE
-    except ValueError as error:  # Python's own errors have other messages: no such day, hour or number
-        if str(error) in REASONS:
-            return NO_TIME, str(error)
-    return NO_TIME, NOT_A_DATE
+        return parsed(published)
+    except (ValueError, OverflowError):
+        return NO_TIME
+
+
+def parsed(published: Any) -> int:
+    """Do what `milliseconds_of` does, and say why a date is unreadable.
+
+    Raises ValueError with one of REASONS, or with a text of Python's own; OverflowError for a date out of its range.
+    """
+    if isinstance(published, (int, float)) and not isinstance(published, bool):
+        return _of_number(published)
+    if isinstance(published, str):
+        return _of_text(published.strip())
+    raise ValueError(NOT_A_DATE)
 
 
 def _of_text(text: str) -> int:

@@ -17,7 +17,7 @@ from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.clean import Cleaner, from_base64
-from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of, why_unreadable
+from stream_dedup.news.dates import NO_TIME, NO_VALUES, milliseconds_of
 from stream_dedup.news.fields import FieldReader, Values, names_in
 from stream_dedup.news.formats import Headers, Unwrapper, unreadable
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
@@ -57,7 +57,6 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
 
     shape: str  # the preset that was applied
     fields: dict[str, Any]  # the raw value of each of FIELDS, None if it is missing
-    time_reason: str | None  # why `published` cannot be read (dates.REASONS)
     value: bytes = b""  # the JSON object that was read; it differs from the record if that is XML or an envelope
     lent: frozenset[str] = frozenset()  # the fields that only the envelope has
     schema: str = ""  # the name of the record's schema in a registry
@@ -210,8 +209,8 @@ class Decoder:
 
         >>> from stream_dedup.settings import ItemSettings
         >>> record = Decoder(ItemSettings()).read(b'{"guid": "1", "title": "T", "pubDate": "yesterday"}')
-        >>> record.shape, record.fields["id"], record.fields["text"], record.time_reason
-        ('rss', '1', None, 'not a date')
+        >>> record.shape, record.fields["id"], record.fields["text"], record.fields["published"]
+        ('rss', '1', None, 'yesterday')
         """
         try:
             record, shape, values, lent = self._find(value, headers)
@@ -221,8 +220,7 @@ class Decoder:
         schema = self._unwrapper.frames.describe(value)[0] if self._unwrapper is not None else ""
         by_field = dict(zip(self._reader.fields, values, strict=True))
         fields = {name: by_field.get(name) if by_field.get(name) not in ("", *NO_VALUES) else None for name in FIELDS}
-        why = why_unreadable(fields["published"])
-        return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *names)
+        return DecodedRecord(shape, fields, record, frozenset(lent), schema, *names)
 
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:
@@ -317,28 +315,32 @@ _NO_SOURCES = frozenset(value.lower() for value in NO_VALUES)
 _LONGEST_SOURCE = 300
 
 
-def site_of(source: str, *, is_url: bool = False) -> str:
+def site_of(source: str) -> str:
     """Return the site of a source: the registrable domain of a host or URL, or the name itself if it is no host.
 
     The hosts of one site (winnipeg.news.example, toronto.news.example) share menus and templates. Treating them as one
     source gains .007 of precision on the labelled English pairs and loses no recall. A path is no source, because each
-    article has its own. With `is_url` a name is none, either.
+    article has its own.
 
     >>> site_of("https://Winnipeg.CTVnews.ca/a"), site_of("www.bbc.co.uk/news"), site_of("Elm Valley Wire")
     ('ctvnews.ca', 'bbc.co.uk', 'elm valley wire')
     >>> site_of("https://www.google.com/url?rct=j&url=https%3A%2F%2Felm.example%2F1"), site_of("https://news.google.com/7")
     ('elm.example', '')
-    >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html"), site_of("news/7.html", is_url=True)
-    ('news.example', '', '')
+    >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html")
+    ('news.example', '')
     """
-    return origin_of(source, is_url=is_url)[0]
+    return origin_of(source)[0]
 
 
 def origin_of(source: str, *, is_url: bool = False) -> tuple[str, str]:
     """Return the site of a source, and its host without "www." if that differs from the site.
 
+    With `is_url` a name is no site.
+
     >>> origin_of("https://Winnipeg.CTVnews.ca/a"), origin_of("www.bbc.co.uk/news"), origin_of("Elm Valley Wire")
     (('ctvnews.ca', 'winnipeg.ctvnews.ca'), ('bbc.co.uk', ''), ('elm valley wire', ''))
+    >>> origin_of("news/7.html", is_url=True)
+    ('', '')
     """
     return _origin_of(source.strip()[:_LONGEST_SOURCE].lower(), is_url)
 

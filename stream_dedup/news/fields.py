@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.loose_json import decode_json, decode_object, loads, tolerant
 from stream_dedup.news.formats import content_of
-from stream_dedup.news.item_lists import flat, items_in, loads
+from stream_dedup.news.item_lists import flat, items_in, query_of
 from stream_dedup.news.names import (
     AUTO,
     ENVELOPE,
@@ -32,11 +33,8 @@ from stream_dedup.news.names import (
     plain_name,
     shape_of,
 )
-from stream_dedup.news.plain_values import article, is_filled, is_moment, plain_value, with_time
-from stream_dedup.news.query import query_of
-from stream_dedup.news.rich_text import rich_text, text_of
+from stream_dedup.news.plain_values import article, is_filled, is_moment, plain_value, rich_text, text_of, with_time
 from stream_dedup.settings import ItemSettings
-from stream_dedup.surrogates import tolerant
 
 Path = list[str]
 Values = tuple[Any, ...]
@@ -47,8 +45,6 @@ _FULLER = 1.25
 # they are decoded: a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
 _CLOSING = ("]", "}")  # the end of NewsAPI's note, and of an object or list in a string
-_DECODE = tolerant(msgspec.json.Decoder().decode)
-_DECODE_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
 
 
@@ -217,7 +213,7 @@ def _members(value: bytes) -> dict[str, Any]:
     """Decode a JSON object. Large members, and those that cannot be decoded, stay raw: most are not needed."""
     try:
         if len(value) < 2 * _MOST_CONTAINERS:
-            return _DECODE_OBJECT(value)
+            return decode_object(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if isinstance(error, msgspec.ValidationError):
             raise
@@ -238,7 +234,7 @@ def _members(value: bytes) -> dict[str, Any]:
 
 def _member(raw: msgspec.Raw) -> Any:
     try:
-        return raw if _is_large(raw) else _DECODE(bytes(raw))
+        return raw if _is_large(raw) else decode_json(bytes(raw))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return raw
 
@@ -293,7 +289,7 @@ def _at(value: Any, path: Path) -> Any:
     if type(value) is msgspec.Raw:
         if _is_large(value):
             raise BadItem("type", f"a field has more than {_MOST_CONTAINERS:,} objects and lists; a text has none")
-        value = _DECODE(bytes(value))
+        value = decode_json(bytes(value))
     for part in path:
         if isinstance(value, list) and part.isdigit():
             value = value[int(part)] if int(part) < len(value) else None

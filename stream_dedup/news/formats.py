@@ -24,13 +24,13 @@ from msgspec.json import encode
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.extras import require
+from stream_dedup.loose_json import decode_object, tolerant
 from stream_dedup.news.clean import from_base64
 from stream_dedup.news.item_lists import is_item, items_in
 from stream_dedup.news.names import STRINGS, meant_by
 from stream_dedup.news.plain_values import opened
-from stream_dedup.registry.frames import Frames, frames_of
+from stream_dedup.registry import Frames, frames_of
 from stream_dedup.settings import RegistrySettings
-from stream_dedup.surrogates import tolerant
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -112,7 +112,6 @@ class _CloudEvent(msgspec.Struct):
 
 
 _DECODE = tolerant(msgspec.json.Decoder(_CloudEvent).decode)
-_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _STRING = tolerant(msgspec.json.Decoder(str).decode)
 
 
@@ -149,7 +148,7 @@ class Unwrapper:
         value = value.lstrip(_LEAD)
         event = _DECODE(value)
         if event.specversion is None:
-            record = _OBJECT(value)
+            record = decode_object(value)
             if held := content_of(record):
                 return Unwrapped(encode(held.item), is_deleted=held.is_deleted)
             return Unwrapped(only([line for listing in items_in(record).read for line in listing.lines()], "JSON"))

@@ -1,4 +1,5 @@
-"""Find the items in a JSON document that holds many: in lists at any path, in a dict of items, or in columns.
+"""Find the items in a JSON document that holds many: by the query of the settings, or else in lists at any path, in a
+dict of items, or in columns.
 
 All lists of articles are read. Their entries have a headline, or a text with an id, an address or a date; a list of
 authors, of fields or of a legend has none of these. If no list is so sure, the longest one counts whose entries look
@@ -6,26 +7,28 @@ like items. The nodes of a text are no entries.
 
 Feeds have a title and a description, and articles have lists of images. So an object that looks like an item is an
 envelope only if its list has a name of such lists, or if it has no text and no date, and its entries have longer texts.
+
+A query ([item] query) is in JMESPath (https://jmespath.org, the language of the AWS command line). It names the items,
+and may give their fields: `data.items[].{id: url, text: body[].p}`. Its part up to the last projection lists the items,
+which go out as they stand; the rest is the view of one of them. So a query fits the document, each item of it, and a
+record that holds a single one.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
 
+from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.extras import require
 from stream_dedup.news.names import LISTS, NODES, PARTS, STRINGS, WRAPPERS, is_text_name, meant_by, plain_name
 from stream_dedup.news.plain_values import opened, plain_value
-from stream_dedup.news.query import below
-from stream_dedup.surrogates import without_lone
 
 _DEEPEST = 8  # objects and lists around a list of items; converted XML has a list at each step
-_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
-_NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
-_NEXT = re.compile(r"[^\s,]")  # documents may follow each other with commas
-_BAD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # What systems call the kind of a node, and how kinds are named.
 _KINDS = (
     "type", "nodeType", "_type", "kind", "role", "component", "__component", "__typename", "blockName", "acf_fc_layout",
@@ -313,28 +316,69 @@ def _headers(value: Any, depth: int) -> Iterator[list[Any]]:
             yield from _headers(inner, depth - 1)
 
 
-def loads(text: bytes) -> list[Any]:
-    r"""Decode one JSON document after another, as JavaScript and Python write them.
+# -- by a query -----------------------------------------------------------------------------------------
 
-    They may have NaN, a comma before a closing bracket, needless escapes and control characters. Raises ValueError,
-    RecursionError.
+_PROJECTIONS = ("projection", "filter_projection", "value_projection")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_IDENTITY = {"type": "identity", "children": []}
 
-    >>> loads(rb'[{"title": "It\'s open", "text": NaN},] {}')
-    [[{'title': "It's open", 'text': None}], {}]
+
+class Query:
+    """A query of the settings. Raises ConfigError if it is malformed, or without the package that reads it.
+
+    >>> query = Query("news[].{title: head.line}")
+    >>> query.items({"news": [{"head": {"line": "Elm bridge opens"}}]})
+    [{'head': {'line': 'Elm bridge opens'}}]
+    >>> query.item({"head": {"line": "Elm bridge opens"}}), query.item({"news": [{"head": {"line": "T"}}]})
+    ({'title': 'Elm bridge opens'}, {'title': 'T'})
     """
-    documents, at, plain = [], 0, _NO_JSON.sub(_repaired, without_lone(text).decode()).strip()
-    while at < len(plain):
-        value, end = _DECODER.raw_decode(plain, at)
-        documents.append(value)
-        following = _NEXT.search(plain, end)
-        at = following.start() if following else len(plain)
-    return documents
+
+    def __init__(self, expression: str) -> None:
+        jmespath = require("jmespath", "[item] query", "name the fields in [item.fields]")
+        self._error = jmespath.exceptions.JMESPathError
+        try:
+            self._whole = self._items = jmespath.compile(expression)
+        except self._error as error:
+            raise ConfigError(f"[item] query = {expression!r} is no JMESPath: {' '.join(str(error).split())}") from None
+        self._view: Any = None
+        tree = self._whole.parsed
+        if tree["type"] in _PROJECTIONS and tree["children"][1]["type"] not in (*_PROJECTIONS, "identity"):
+            first, view, *rest = tree["children"]
+            self._items = jmespath.parser.ParsedResult(expression, tree | {"children": [first, _IDENTITY, *rest]})
+            self._view = jmespath.parser.ParsedResult(expression, view)
+
+    def items(self, document: Any) -> list[Any] | None:
+        """Return the items of a document, lists in the list opened; None if the query gives no list."""
+        try:
+            found = self._items.search(document)
+        except self._error:  # the view of one item may fail, and says why there
+            return None
+        if not found or not isinstance(found, list):
+            return None
+        return [item for entry in found for item in (entry if isinstance(entry, list) else [entry])]
+
+    def item(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the view of a record's item. Raises BadItem if it has several, or if a function of the query fails."""
+        try:
+            found = self._whole.search(record)
+            if not found and self._view is not None:
+                found = self._view.search(record)
+        except self._error as error:
+            raise BadItem("type", f"[item] query: {error}") from None
+        while isinstance(found, list) and len(found) == 1:
+            found = found[0]
+        if isinstance(found, list) and found:
+            raise BadItem("entries", f"the query gives {len(found):,} items, and a record holds one")
+        return found if isinstance(found, dict) else record
 
 
-def _repaired(match: re.Match[str]) -> str:
-    text = match[0]
-    return (
-        ""
-        if text == ","
-        else _BAD_ESCAPE.sub(lambda escape: escape[0] if escape[1] in '"\\/bfnrtu' else escape[1], text)
-    )
+query_of = cache(Query)
+
+
+def below(path: str, name: str) -> str:
+    """Return the path of a member, as a query has it.
+
+    >>> below("", "items"), below("items[]", "rdf:about")
+    ('items', 'items[]."rdf:about"')
+    """
+    return f"{path}.{name if _NAME.fullmatch(name) else json.dumps(name)}".removeprefix(".")

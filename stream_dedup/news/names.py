@@ -126,7 +126,7 @@ NODES = frozenset(
     ("acf", "blocks", "bodyblocks", "children", "components", "contentblocks", "contentelements", "elements", "lexical",
     "liveblogupdate", "mobiledoc", "nodes", "results", "richtext", "root", "sections")
 )  # fmt: skip
-"""Names of a text in nodes; a plain string there is none (rich_text.py)."""
+"""Names of a text in nodes; a plain string there is none (plain_values.py)."""
 _QUEUES = ("after", "MessageId", "messageId", "subscription", "ackId", "kinesis", "Data", "Sns", "detail-type")
 SPECIAL = frozenset(("specversion", *_QUEUES, *LISTS, *WRAPPERS))
 """Members that may show an envelope or a wrapper. All CloudEvents have the first one; for the next see formats.py."""

@@ -1,5 +1,8 @@
 """Parse XML as publishers send it: in any encoding, and broken. The bytes may hold several documents.
 
+UTF-16 and UTF-32 show by their first bytes; bytes that say no encoding get a guess. Files that are no XML have their
+encoding from here, too, so lxml, which is of an extra, is imported where XML is parsed.
+
 Some mistakes are repaired first, because libxml2 would drop the text around them silently: a bare `&` or `<`, HTML's
 entities, control characters, bytes that do not fit the declared encoding. Then lxml repairs unclosed tags. A document
 is refused if a part of it would be lost: it is cut short, has more end tags than start tags, or exceeds libxml2's
@@ -15,11 +18,22 @@ from html import escape, unescape
 from html.entities import html5
 from typing import Any
 
-from lxml import etree
-
 from stream_dedup.errors import BadItem
-from stream_dedup.news.charsets import WINDOWS, guessed_encoding, wide_encoding
+from stream_dedup.extras import require
 
+_WIDE = {
+    "utf-32": rb"\xff\xfe\0\0|\0\0\xfe\xff", "utf-16": rb"\xff\xfe|\xfe\xff", "utf-32-le": rb"[^\0]\0\0\0",
+    "utf-32-be": rb"\0\0\0[^\0]", "utf-16-le": rb"(?:[^\0]\0){2}", "utf-16-be": rb"(?:\0[^\0]){2}",
+}  # fmt: skip
+# A publisher that declares one of these means Windows-1252, a superset.
+_WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
+# A guess uses the words between tags that are not ASCII.
+_IN_WORD = re.compile(rb"[A-Za-z][\x80-\xff]|(?<![\x80-\xff])[\x80-\xff]+[A-Za-z]")
+_LATIN, _CJK = "\u036f", "\u2e80"  # the last character of the Latin script and its marks; the first of East Asian ones
+_SURE = 0.15  # chardet was wrong about four of nine phrases in Latin script, with .03 to .12
+# Bytes of the six letters that Turkish has where Icelandic and Faroese have others; and of letters of only the latter.
+_TURKISH, _ICELANDIC = frozenset(b"\xd0\xdd\xde\xf0\xfd\xfe"), frozenset("ÁÉÍÓÚÆáéíóúæ".encode("latin-1"))
+_TAG, _NOT_ASCII, _SAMPLE = re.compile(rb"<[^<>]*>"), re.compile(rb"[^\x00-\x7f]+"), 2**16
 _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
 # Encodings of news that Python can decode. A document that declares another one is read as UTF-8. UTF-16 and UTF-32 are
 # recognised by their bytes.
@@ -82,6 +96,8 @@ def documents_of(
     Raises BadItem (reason `xml`) for bytes that are no XML, for declared entities, and where libxml2 would leave out a
     part.
     """
+    from lxml import etree
+
     repaired = _repaired(text_of(value, charset, note))
     parser = etree.XMLPullParser(
         ("end",) if tags else (), tag=tags, encoding="utf-8", recover=True, resolve_entities=False
@@ -134,20 +150,55 @@ def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     declaration = _DECLARED.match(value.lstrip(_LEAD))
     declared = declaration[1].decode() if declaration else ""
     # A server that was not configured says ISO 8859-1.
-    names = [declared, charset] if WINDOWS.match(charset) else [charset, declared]
+    names = [declared, charset] if _WINDOWS.match(charset) else [charset, declared]
     name = next((name for name in names if _ENCODINGS.match(name)), "")
     with suppress(UnicodeDecodeError):
         text = value.decode().lstrip("\ufeff")
         if name and not value.isascii():
             note(f"says that it is in {name}, and is in UTF-8: it is read as UTF-8")
         return text
-    name = "gb18030" if _CHINESE.match(name) else "cp1252" if WINDOWS.match(name) else name
+    name = "gb18030" if _CHINESE.match(name) else "cp1252" if _WINDOWS.match(name) else name
     if not name:
         name = guessed_encoding(value)
         note(f"is not in UTF-8: what does not fit is read as {name or 'Windows-1252'}")
     with suppress(LookupError, ValueError):  # Python knows no such encoding
         return value.decode(name or "utf-8-sig", _AS_WINDOWS)
     return value.decode("utf-8", _AS_WINDOWS)
+
+
+def wide_encoding(head: bytes) -> str:
+    """Return UTF-16 or UTF-32 if the first bytes show one of them, with or without a byte order mark, else "".
+
+    >>> [wide_encoding("id,x".encode(name)) for name in ("utf-16", "utf-16-le", "utf-32-be", "utf-8")]
+    ['utf-16', 'utf-16-le', 'utf-32-be', '']
+    """
+    return next((name for name, start in _WIDE.items() if re.match(start, head)), "")
+
+
+def guessed_encoding(value: bytes) -> str:
+    """Guess the encoding of bytes that are not UTF-8; "" for UTF-8, even with a few broken bytes.
+
+    >>> guessed_encoding("Brücke".encode()), guessed_encoding("1;Die Brücke über die Elm ist geöffnet".encode("cp1252"))
+    ('', 'cp1252')
+    >>> [guessed_encoding(text.encode(name)) for text, name in (("Köprü kapandı", "cp1254"), ("Brúin sagði", "cp1252"))]
+    ['cp1254', 'cp1252']
+    """
+    words = _TAG.sub(b" ", value[: 16 * _SAMPLE])[:_SAMPLE]
+    runs = _NOT_ASCII.findall(words)
+    text = b" ".join(runs).decode("utf-8", "surrogateescape")
+    if 2 * sum("\udc80" <= letter <= "\udcff" for letter in text) <= len(text.replace(" ", "")):
+        return ""
+    guess = require("chardet", "text that is not UTF-8", "write it in UTF-8").detect(words)
+    name = guess["encoding"] or "cp1252"
+    scripts = {
+        letter > _LATIN for letter in b"".join(runs).decode(name, "replace") if letter.isalpha() and letter < _CJK
+    }
+    # Letters within ASCII words are Latin. chardet takes a few of them for Cyrillic.
+    is_latin = 2 * len(_IN_WORD.findall(words)) >= len(runs)
+    is_doubtful = is_latin and scripts and (True in scripts or guess["confidence"] < _SURE)
+    if not is_doubtful and not _WINDOWS.match(name):
+        return name
+    return "cp1254" if _TURKISH & {*words} and not _ICELANDIC & {*words} else "cp1252"
 
 
 def _repaired(text: str) -> bytes:

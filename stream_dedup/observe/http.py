@@ -185,9 +185,10 @@ class ObserveServer:
 
     >>> from stream_dedup.observe.health import Status
     >>> settings = ObserveSettings(port=0)
-    >>> with ObserveServer(settings, CollectorRegistry(), lambda: HealthState(Status.OK, 0.0)) as server:
-    ...     server.url.startswith("http://127.0.0.1:")
+    >>> server = ObserveServer(settings, CollectorRegistry(), lambda: HealthState(Status.OK, 0.0))
+    >>> server.url.startswith("http://127.0.0.1:")
     True
+    >>> server.close()
     """
 
     def __init__(
@@ -200,9 +201,9 @@ class ObserveServer:
         certificate = Certificate(settings.tls_certfile, settings.tls_keyfile) if settings.tls_certfile else None
         routes = Routes(settings, registry, state, pages)
         self._scheme = "http" if certificate is None else "https"
-        page = _listen(settings.host, settings.port, "port")
+        page = _listen(settings.host, settings.port)
         try:
-            health = _listen(settings.host, settings.health_port, "port")
+            health = _listen(settings.host, settings.health_port)
         except ConfigError:
             page.close()
             raise
@@ -225,20 +226,14 @@ class ObserveServer:
         for loop in self._loops:
             loop.join()
 
-    def __enter__(self) -> "ObserveServer":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _listen(host: str, port: int, setting: str) -> Listener:
+def _listen(host: str, port: int) -> Listener:
     try:
         return Listener(host, port, most_connections())
     except OSError as error:
         raise ConfigError(
-            f"[observe] host, {setting}: cannot listen on {host}:{port} ({error}); "
-            f"name another, {setting} = 0 for any free one, or host = '' to serve nothing"
+            f"[observe] host, port: cannot listen on {host}:{port} ({error}); name another, port = 0 for any free one, "
+            "or host = '' to serve nothing"
         ) from error
 
 

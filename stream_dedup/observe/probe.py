@@ -12,6 +12,7 @@ more than the standard library, and takes a third of the processor time of the `
 import http.client
 import json
 import os
+import re
 import ssl
 import sys
 from contextlib import closing
@@ -19,7 +20,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stream_dedup.observe.logs import escape_controls
-from stream_dedup.phrases import public_url
 
 # Shorter than the caller's timeout: 5 s for the image's health check.
 SECONDS = 3.0
@@ -35,7 +35,8 @@ def probe(
     >>> probe("http://127.0.0.1:1/healthz")[0]
     False
     """
-    shown = public_url(url)
+    # Whatever stands before an @ may be a password; parameters, which are not asked for, may be secrets.
+    shown = re.sub(r"^(\w[\w+.-]*://)?.*@", r"\1", url).partition("?")[0].partition("#")[0]
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -43,19 +43,6 @@ def parse_duration(value: Any) -> Any:
     return value
 
 
-def duration(value: timedelta) -> str:
-    """Write a duration exactly, with the largest unit that gives a whole number.
-
-    >>> duration(timedelta(days=7)), duration(timedelta(seconds=90)), duration(timedelta(0))
-    ('7d', '90s', '0s')
-    """
-    milliseconds = round(value.total_seconds() * 1000)
-    if milliseconds == 0:
-        return "0s"
-    sizes = ((unit, round(1000 * seconds)) for unit, seconds in reversed(UNITS.items()))
-    return next(f"{milliseconds // size}{unit}" for unit, size in sizes if milliseconds % size == 0)
-
-
 def parse_size(value: Any) -> Any:
     """Parse a size such as '1.5G'; K, M, G and T are powers of 1024. Return anything but text as it is.
 

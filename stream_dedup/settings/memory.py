@@ -11,10 +11,9 @@ from pathlib import Path
 _GROUP = Path("/proc/self/cgroup")
 _ROOT = Path("/sys/fs/cgroup")
 
-PROCESS_BYTES = 200 * 2**20
-"""The memory of a process without originals (deploy/sizing.md)."""
 BUSY_BYTES = 350 * 2**20
-"""The same during a backlog: arenas of glibc, scratch memory, buffers of the client. 343 MiB in tests/lab/load."""
+"""The memory of a process without originals, during a backlog: arenas of glibc, scratch memory, buffers of the client.
+343 MiB in tests/lab/load."""
 BATCHES = 5
 """Bytes of memory for each byte of a batch: fetches, the records of a poll, their items, and the output, for the batch
 that is being committed and the next one (tests/lab/load)."""

@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
 from stream_dedup.settings import TABLES, Settings, read_toml, variable
-from stream_dedup.settings.base import FILE, Table, duration, parse_size
+from stream_dedup.settings.base import FILE, UNITS, Table, parse_size
 
 if TYPE_CHECKING:
     from stream_dedup.observe.catalogue import Spec
@@ -31,6 +31,20 @@ MOST_SET = (
 )  # fmt: skip
 """The settings that people set, with which the reference begins, and which config/stream-dedup.toml has."""
 _STARS = "**********"  # as SecretStr prints; independent of the secret's length
+
+
+def duration(value: timedelta) -> str:
+    """Write a duration exactly, with the largest unit that gives a whole number.
+
+    >>> duration(timedelta(days=7)), duration(timedelta(seconds=90)), duration(timedelta(0))
+    ('7d', '90s', '0s')
+    """
+    milliseconds = round(value.total_seconds() * 1000)
+    if milliseconds == 0:
+        return "0s"
+    sizes = ((unit, round(1000 * seconds)) for unit, seconds in reversed(UNITS.items()))
+    return next(f"{milliseconds // size}{unit}" for unit, size in sizes if milliseconds % size == 0)
+
 
 # -- the settings in force -------------------------------------------------------------------------------
 

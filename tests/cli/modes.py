@@ -162,7 +162,7 @@ def _run(patch: pytest.MonkeyPatch) -> None:
 
     _answer(patch, "observe.watch.Watch", end)
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.stop_on_signals", Event)
 
 
 def _demo(patch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.tools.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
     patch.setattr("stream_dedup.observe.watch.Watch", lambda *_, **__: nullcontext(page))
     patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
     patch.setattr("stream_dedup.tools.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
@@ -189,12 +189,12 @@ def _kafka(patch: pytest.MonkeyPatch) -> None:
         return nullcontext(SimpleNamespace(bootstrap=f"127.0.0.1:{port}"))
 
     patch.setattr("stream_dedup.tools.demo.embedded.EmbeddedKafka", broker)
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
+    patch.setattr("stream_dedup.cli.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "tools.topics.send.Sender", lambda: SimpleNamespace(run=lambda: None, sent=1))
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.stop_on_signals", Event)
 
 
 def _send(patch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr("stream_dedup.tools.topics.live_reader.LiveReader", Reader)
     patch.setattr("stream_dedup.tools.topics.trial.run_trial", run_trial)
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.stop_on_signals", Event)
 
 
 def _give_back(patch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def _tail(patch: pytest.MonkeyPatch) -> None:
         return [Line(0, "update", "b", "Ferry runs again", "of a")]
 
     patch.setattr("stream_dedup.tools.topics.tail.tail", tail)
-    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.stop_on_signals", Event)
 
 
 def _copy(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from stream_dedup.cli import common, operate
+from stream_dedup import cli
+from stream_dedup.cli import operate
 from stream_dedup.kafka import topics
 from stream_dedup.observe import logs, watch
 from stream_dedup.settings import Settings
@@ -25,7 +26,7 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     monkeypatch.setattr(worker, "Worker", MagicMock())
     monkeypatch.setattr(watch, "Watch", MagicMock())
     monkeypatch.setattr(cluster_watch, "BrokerWatch", lambda *_: nullcontext())
-    monkeypatch.setattr(common, "stop_on_signals", threading.Event)
+    monkeypatch.setattr(cli, "stop_on_signals", threading.Event)
     monkeypatch.setattr(logs, "set_up", lambda *_, **__: None)
     monkeypatch.setattr(operate, "_exit", lambda: None)
     monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", str(shadow).lower())

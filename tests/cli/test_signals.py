@@ -9,7 +9,7 @@ import pytest
 
 WAITS = """
 import signal, os, threading, time
-from stream_dedup.cli.common import stop_on_signals
+from stream_dedup.cli import stop_on_signals
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
 stop = stop_on_signals()
 for name, pause in {signals}:

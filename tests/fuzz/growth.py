@@ -17,7 +17,6 @@ from typing import Any
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.kernel import word_spans
 from stream_dedup.news.clean import Cleaner
-from stream_dedup.news.dates import why_unreadable
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings, Settings, load_settings
@@ -25,7 +24,7 @@ from stream_dedup.tools.cli.compare import side_by_side
 from stream_dedup.tools.marks import compare_items
 from stream_dedup.tools.report import Report
 from stream_dedup.tools.survey.summary import rows_of
-from stream_dedup.tools.survey.survey import Survey
+from stream_dedup.tools.survey.survey import Survey, why_unreadable
 
 FIELDS = ("id", "title", "text", "source", "url", "published", "content")
 Way = Callable[[str], object]

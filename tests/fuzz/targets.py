@@ -20,14 +20,14 @@ from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.names import PRESETS
-from stream_dedup.registry.frames import frames_of
+from stream_dedup.registry import frames_of
 from stream_dedup.registry.readers import AvroReader, ProtobufReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
 from stream_dedup.tools.batch.output_files import packer
 from stream_dedup.tools.inputs.lines import LineReader
 from stream_dedup.tools.inputs.packing import Input, Packing
 from stream_dedup.tools.inputs.tables import csv_rows
-from stream_dedup.tools.survey.survey import Survey
+from stream_dedup.tools.survey.survey import Survey, why_unreadable
 from tests.fuzz.feeds import feed_targets
 from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets
@@ -110,7 +110,7 @@ def _date(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     value = dates.milliseconds_of(text)
     assert value == dates.NO_TIME or 0 <= value < 2**62
-    assert dates.why_unreadable(text) in (None, *dates.REASONS)
+    assert why_unreadable(text) in (None, *dates.REASONS)
 
 
 def _given(data: bytes) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_dedup.news.dates import NO_TIME, NO_VALUES, REASONS, milliseconds_of, why_unreadable
+from stream_dedup.news.dates import NO_TIME, NO_VALUES, REASONS, milliseconds_of
+from stream_dedup.tools.survey.survey import why_unreadable
 
 NOON = 1704110400000  # 2024-01-01 12:00 UTC
 DAY = 1704067200000

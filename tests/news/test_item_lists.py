@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stream_dedup.errors import BadItem
+from stream_dedup.loose_json import loads
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.item_lists import loads
 from stream_dedup.settings import ItemSettings
 from stream_dedup.tools.inputs.lines import LineReader, item_of
 

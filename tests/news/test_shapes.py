@@ -12,7 +12,7 @@ import pytest
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.query import Query
+from stream_dedup.news.item_lists import Query
 from stream_dedup.settings import ItemSettings
 from stream_dedup.tools.inputs.lines import LineReader, item_of
 

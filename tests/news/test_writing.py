@@ -5,8 +5,8 @@ from ftfy import fix_encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.news import writing
-from stream_dedup.news.writing import as_written
+from stream_dedup.news import clean
+from stream_dedup.news.clean import as_written
 
 GERMAN = "Die Gebühren für Bürger könnten – stärker als „angekündigt“ – steigen, erklärte die Ministerin."
 
@@ -53,9 +53,9 @@ def test_a_headline_is_read_in_the_script_of_its_text() -> None:
 
 @given(st.text("aG:/. ?&xhtps图", max_size=60) | st.text(max_size=60))
 def test_the_quick_looks_find_what_the_expressions_find(text: str) -> None:
-    assert writing._is_misread(text) is bool(writing._MISREAD.search(text))
+    assert clean._is_misread(text) is bool(clean._MISREAD.search(text))
     sent = f"{text} Elm https://a.example/x{text}://{text}"
-    assert writing._without_links(sent) == writing._LINK.sub("", sent).strip()
+    assert clean._without_addresses(sent) == clean._ADDRESS.sub("", sent).strip()
 
 
 @given(st.text("äöüßéèàçñåøšžČőűЖждыαβγאבגعربहिนไทย“”‘’–—…€ ", min_size=1, max_size=40), st.sampled_from(["", "Elm"]))

@@ -49,3 +49,9 @@ class Served(ObserveServer):
             lambda path, query: page if path == "/" else None,
         )  # fmt: skip
         self.port = int(self.url.rpartition(":")[2])
+
+    def __enter__(self) -> "Served":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
-from stream_dedup.registry.schemas import RegistryClient
+from stream_dedup.registry import RegistryClient
 from stream_dedup.settings import RegistrySettings, load_settings
 from tests.registry.server import AVRO, RegistryServer
 
@@ -41,7 +41,7 @@ def test_an_answer_in_another_form_is_named(registry: RegistryServer) -> None:
 def test_a_registry_that_does_not_answer_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr("stream_dedup.registry.schemas._SECONDS", 0.2)
+    monkeypatch.setattr("stream_dedup.registry._SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(RegistryAway, match="timed out"):

@@ -6,11 +6,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, number, option
-from stream_dedup.phrases import moment
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument, number
 from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.terminal import Console, ProgressLine, cut, one_line, print_table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def check_command(
     query: Annotated[
         str | None, option("Try this query in place of [item] query, and show the items that it gives.", "JMESPATH")
     ] = None,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Show what is understood of a feed, before it is judged.
@@ -57,7 +58,7 @@ def check_command(
         (items is not None and not is_topic, "--items goes with --topic NAME, and files are read whole: leave it out"),
         (file_format is not None and is_topic, "--format says what files hold; a topic has records: leave it out"),
     )
-    settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap}, item={"query": query})
+    settings = cli.settings_of(config, kafka={"bootstrap_servers": bootstrap}, item={"query": query})
     first: list[Item] = []
     if topic is None:
         summary = _of_files(settings, inputs, file_format, first)

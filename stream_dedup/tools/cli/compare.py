@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, argument, option
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption, option
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.tools.cli import shared
-from stream_dedup.tools.cli.shared import BootstrapOption, JsonOption, print_json
+from stream_dedup.tools.cli.shared import BootstrapOption, JsonOption, argument, print_json
 from stream_dedup.tools.terminal import Console, Line, ProgressLine, beside, one_line, print_table, warn
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def explain_command(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
         )
     names = [first, second]
-    settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap})
+    settings = cli.settings_of(config, kafka={"bootstrap_servers": bootstrap})
     is_on_kafka = (
         "bootstrap_servers" in settings.kafka.model_fields_set
         and not corpus
@@ -99,7 +99,7 @@ def explain_command(
 
 
 def _on_kafka(settings: Settings, first: str, second: str, since: str | None) -> list[Item]:
-    from stream_dedup.settings.base import duration
+    from stream_dedup.tools.reference import duration
     from stream_dedup.tools.topics.lookup import find_pair
 
     begin = shared.begin_ms(duration(settings.window.length) if since is None else since)

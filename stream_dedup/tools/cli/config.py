@@ -12,8 +12,8 @@ import os
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption
 from stream_dedup.tools.cli.shared import JsonOption
 from stream_dedup.tools.terminal import Console, print_table
 
@@ -25,7 +25,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """
     from stream_dedup.tools.reference import effective, to_toml
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     tables = effective(settings, config, os.environ)
     if as_json:
         click.echo(json.dumps(tables, ensure_ascii=False, indent=2))

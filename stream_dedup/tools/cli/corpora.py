@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import number, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
 from stream_dedup.tools.terminal import Console, ProgressLine, one_line, print_table, warn
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def filter_command(
     ] = None,
     file_format: shared.FormatOption = None,
     force: shared.ForceOption = False,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Hold back near-duplicates in files and pipes.
@@ -73,7 +74,7 @@ def filter_command(
     """
     from stream_dedup.tools.batch.filter import filter_files
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     console = shared.result_console(output, duplicates, verdicts, report)
     page = shared.report_of(settings, report, shared.inputs_named(inputs))
     with shared.exit_on_broken_pipe():
@@ -199,7 +200,7 @@ def pairs_command(
     ] = None,
     file_format: shared.FormatOption = None,
     force: shared.ForceOption = False,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
@@ -209,7 +210,7 @@ def pairs_command(
     """
     from stream_dedup.tools.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     memory_bytes = None if memory is None else shared.parse_size(memory)
     if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
         raise click.BadParameter(f"{memory} is too little to work in; give 64M or more")

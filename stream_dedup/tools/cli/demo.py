@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import number, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.phrases import counted, version_text
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
 from stream_dedup.tools.terminal import Console, Line
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def demo_command(
     ] = None,
     once: Annotated[bool, option("Stop at the end of the feed; the default without a terminal.")] = False,
     as_json: shared.JsonOption = False,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
 ) -> None:
     """See it work: a feed, the worker, what it holds back and why.
 
@@ -78,7 +79,7 @@ def demo_command(
     live = sys.stdout.isatty() and not as_json
     once = once or not live
     console = Console(stderr=as_json)
-    stop = common.stop_on_signals()
+    stop = cli.stop_on_signals()
     say = partial(console.print, style="dim")
     # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
@@ -96,7 +97,7 @@ def demo_command(
 
         def settings_of_run() -> Settings:
             # Port 0, any free port: a worker may run on this machine, too.
-            return common.settings_of(config, kafka=overrides, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
+            return cli.settings_of(config, kafka=overrides, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
         # Wrong settings fail before Kafka starts, which takes seconds, and minutes the first time.
         settings = settings_of_run()
@@ -153,7 +154,7 @@ def kafka_command(port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=6
     """
     from stream_dedup.tools.demo.embedded import EmbeddedKafka
 
-    stop, console = common.stop_on_signals(), Console()
+    stop, console = cli.stop_on_signals(), Console()
     with EmbeddedKafka(port=port, say=partial(console.print, style="dim")) as kafka:
         name = shlex.quote(sys.argv[0])
         program = name if Path(sys.argv[0]).name == "stream-dedup" else f"{shlex.quote(sys.executable)} -m stream_dedup"
@@ -163,7 +164,7 @@ def kafka_command(port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=6
 
 
 def feed_command(
-    rate: Annotated[float, number("Items a second.", min=0.1)] = _FEED_RATE, config: common.ConfigOption = None
+    rate: Annotated[float, number("Items a second.", min=0.1)] = _FEED_RATE, config: cli.ConfigOption = None
 ) -> None:
     """Send a synthetic feed to the input topic, to try out a stack.
 
@@ -171,8 +172,8 @@ def feed_command(
     """
     from stream_dedup.tools.topics.send import Sender
 
-    settings = common.settings_of(config)
-    topic, stop = settings.topics.input, common.stop_on_signals()
+    settings = cli.settings_of(config)
+    topic, stop = settings.topics.input, cli.stop_on_signals()
     feed = Sender(settings, topic, _sample_records(endless=True), stop, rate=rate)
     feed.run()
     click.echo(f"sent {counted(feed.sent, 'item')} to {topic}")

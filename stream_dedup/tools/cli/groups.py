@@ -4,12 +4,13 @@ from typing import Annotated
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, argument, option
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption, option
 from stream_dedup.errors import UsageError
-from stream_dedup.phrases import counted, moment
+from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
-from stream_dedup.tools.cli.shared import JsonOption
+from stream_dedup.tools.cli.shared import JsonOption, argument
+from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.terminal import ProgressLine
 
 
@@ -17,7 +18,7 @@ def show_command(config: ConfigOption = None) -> None:
     """Show who is active, who stands by, and what is read."""
     from stream_dedup.tools.topics.groups import show
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     group = show(settings)
     click.echo(f"{settings.kafka.group_id}: {group.state}, {counted(len(group.members), 'member')}")
     for member in group.members:
@@ -43,7 +44,7 @@ def set_offset_command(
     """
     from stream_dedup.tools.topics.groups import set_offsets
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     try:
         chosen = [int(number) for number in (partitions or "").split(",") if number]
     except ValueError:
@@ -68,7 +69,7 @@ def tail_command(
 
     from stream_dedup.tools.topics.tail import tail
 
-    settings, stop = common.settings_of(config), common.stop_on_signals()
+    settings, stop = cli.settings_of(config), cli.stop_on_signals()
     begin = shared.begin_ms(since)
     for line in tail(settings, topic or settings.topics.output, begin, stop, follows=not once):
         if as_json:
@@ -93,10 +94,10 @@ def give_back_command(
     The memory stays as it is, so further copies are held back. The workers may run meanwhile. A second run writes the
     item again. Exit code 1 if there is no such item.
     """
-    from stream_dedup.settings.base import duration
+    from stream_dedup.tools.reference import duration
     from stream_dedup.tools.topics.give_back import GIVEN_BACK, give_back
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     begin = shared.begin_ms(duration(settings.window.length) if since is None else since)
     with ProgressLine() as status:
         given_back = give_back(settings, item_id, begin, reason, lambda read, total: status("looking", read, total))
@@ -124,7 +125,7 @@ def reset_command(
     """
     from stream_dedup.tools.topics.groups import reset
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     done = reset(settings, to, confirmed=confirm)
     would = "" if confirm else "would be "
     for topic, count in done.deleted.items():

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, number, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.extras import require
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument, number
 from stream_dedup.tools.inputs.file_format import FileFormat
 from stream_dedup.tools.terminal import Console, Line, ProgressLine, one_line, print_table, warn, wrapped
 
@@ -47,7 +48,7 @@ def evaluate_command(
         option("A page for a browser (HTML): the figures, and the pairs where decision and label disagree."),
     ] = None,
     force: shared.ForceOption = False,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Measure the decision on your own corpus and labels.
@@ -66,7 +67,7 @@ def evaluate_command(
     from stream_dedup.tools.evaluate.labels import read_labels
     from stream_dedup.tools.inputs.lines import LineReader
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     if of_corpus is not None and labels is None:
         raise UsageError("--corpus selects labels: name their file with --labels")
     if report:
@@ -132,7 +133,7 @@ def sample_command(
         option("With --input: the duplicates file of a `filter` run on it. Default: judge the inputs here."),
     ] = None,
     file_format: shared.FormatOption = None,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
 ) -> None:
     """Label borderline decisions; find the threshold for your feed.
 
@@ -150,7 +151,7 @@ def sample_command(
     """
     from stream_dedup.tools.evaluate.sampling import Sample
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     requested = {
         "--count": count,
         "--seed": seed,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import number, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
 from stream_dedup.tools.terminal import Console, print_table
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def plan_command(
     body_shingles: Annotated[
         float | None, number("With verify = exact: mean distinct shingles of a body. Default: 500.", min=1)
     ] = None,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Plan memory and recall.
@@ -69,7 +70,7 @@ def plan_command(
     overrides: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
     if per_day is not None and limit is not None:
         overrides["worker"] = {"memory": limit}  # refused if it is too small for any worker
-    settings = common.settings_of(config, **overrides)
+    settings = cli.settings_of(config, **overrides)
     of_index = {"--items": items, "--threshold": threshold, "--id-bytes": id_bytes, "--body-shingles": body_shingles}
     if per_day is not None:
         text = "{} plans the index, and --per-day the memory: leave one of them out"

@@ -8,11 +8,12 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.extras import require
 from stream_dedup.observe import logs
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument
 
 if TYPE_CHECKING:
     from stream_dedup.tools.feeds.delivery import Delivery
@@ -38,7 +39,7 @@ def feeds_command(
     ] = (),
     once: Annotated[bool, option("Poll each feed that is due once, and end.")] = False,
     force: shared.ForceOption = False,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
 ) -> None:
     """Poll RSS, Atom and JSON feeds for new and changed entries.
 
@@ -62,8 +63,8 @@ def feeds_command(
         (force and str(output) == "-", "--force is for --output FILE"),
         (seconds < 1, "--every is at least 1s"),
     )
-    settings = common.settings_of(config, feeds={"internal": ",".join(internal)} if internal else {})
-    urls, stop = read_sources(sources), common.stop_on_signals()
+    settings = cli.settings_of(config, feeds={"internal": ",".join(internal)} if internal else {})
+    urls, stop = read_sources(sources), cli.stop_on_signals()
     files = [name for name in sources if Path(name).is_file()]
     destination = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
     if kafka:

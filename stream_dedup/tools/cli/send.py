@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import argument, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.errors import BadItem, InputError, StreamError
 from stream_dedup.phrases import counted
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import argument
 from stream_dedup.tools.terminal import ProgressLine, one_line, warn
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def send_command(
         tuple[str, ...], option("Send a tombstone, which withdraws the item of this id. Repeatable.", "ID")
     ] = (),
     topic: Annotated[str | None, option("The topic to write to. Default: the settings' input.")] = None,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
 ) -> None:
     """Send the items of files to the input topic.
 
@@ -46,7 +47,7 @@ def send_command(
     from stream_dedup.tools.topics.send import Record, Sender
 
     shared.refuse((not inputs and not tombstone, "name one or more files (or - for standard input), or --tombstone ID"))
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     name = settings.topics.input if topic is None else topic
     items = _Items(settings, inputs)
     withdrawn = [Record(item_id.encode(), None, place=f"--tombstone {item_id}") for item_id in tombstone]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from stream_dedup.cli.common import argument, option
+from stream_dedup.cli import click_type, option
 from stream_dedup.errors import UsageError
-from stream_dedup.phrases import counted, public_url
+from stream_dedup.phrases import counted
 from stream_dedup.tools.inputs.file_format import FileFormat
+from stream_dedup.tools.phrases import public_url
 from stream_dedup.tools.terminal import Console, one_line, print_table, warn
 
 if TYPE_CHECKING:
@@ -25,6 +26,24 @@ if TYPE_CHECKING:
     from stream_dedup.tools.batch.pairs import PairsResult
     from stream_dedup.tools.report import Report
     from stream_dedup.tools.survey.summary import Summary
+
+
+def number(help: str, **limits: float) -> Any:
+    """Declare an option that takes a number."""
+    return option(help, "NUMBER", **limits)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Declare an argument."""
+
+    def make(name: str, kind: type, many: bool, **more: Any) -> click.Argument:
+        shown = (metavar if more["required"] else f"[{metavar}]") + "..." * many
+        return click.Argument(
+            [name], help=help, metavar=shown, type=click_type(kind, {}), nargs=-1 if many else 1, **more
+        )
+
+    return make
+
 
 JsonOption = Annotated[bool, option("Print JSON for a program instead of a table.", None, "--json")]
 BootstrapOption = Annotated[str | None, option("The brokers. Default: those of the settings.", "HOST:PORT")]

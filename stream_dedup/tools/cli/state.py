@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, argument
-from stream_dedup.phrases import counted, moment
-from stream_dedup.tools.cli.shared import JsonOption, print_json
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption
+from stream_dedup.phrases import counted
+from stream_dedup.tools.cli.shared import JsonOption, argument, print_json
+from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.terminal import Console, ProgressLine, print_table, warn
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _inspect(directory: Path | None, config: Path | None) -> tuple[ChangelogSumm
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.tools.topics.inspection import journal_blocks, summarize, topic_blocks
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     scheme = Scheme(settings.fingerprint)
     if directory:
         return summarize(journal_blocks(directory), scheme), f"{scheme.id:016x}"
@@ -137,7 +138,7 @@ def copy_command(
     from stream_dedup.settings import load_settings
     from stream_dedup.tools.topics.copy_changelog import copy
 
-    settings, target_settings = common.settings_of(config), load_settings(target)
+    settings, target_settings = cli.settings_of(config), load_settings(target)
     click.echo(f"{counted(copy(settings, target_settings), 'record')} copied to {target_settings.topics.changelog}")
 
 
@@ -154,7 +155,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     """
     from stream_dedup.tools.topics.migration import Migration
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     with _bars() if sys.stderr.isatty() and not as_json else _log_lines() as report:
         result = Migration(settings, report).run()
     if as_json:

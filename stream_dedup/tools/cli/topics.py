@@ -6,9 +6,10 @@ from typing import Annotated
 
 import click
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, number
+from stream_dedup import cli
+from stream_dedup.cli import ConfigOption
 from stream_dedup.phrases import counted
+from stream_dedup.tools.cli.shared import number
 
 
 def create_command(
@@ -25,7 +26,7 @@ def create_command(
     from stream_dedup.kafka.topics import check_topics
     from stream_dedup.tools.topics.setup import create_topics
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     created = create_topics(settings, partitions, replication)
     click.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
     source = settings.topics.input
@@ -52,7 +53,7 @@ def check_command(config: ConfigOption = None) -> None:
     """
     from stream_dedup.kafka.topics import check_topics, weaknesses
 
-    settings = common.settings_of(config)
+    settings = cli.settings_of(config)
     for name, topic in check_topics(settings).items():
         is_weak = name != settings.topics.input and weaknesses(topic)
         replicas = f", {counted(topic.replicas, 'replica')}" if topic.replicas else ""
@@ -67,7 +68,7 @@ def fix_command(config: ConfigOption = None) -> None:
     """
     from stream_dedup.tools.topics.setup import fix_topics
 
-    changed = fix_topics(common.settings_of(config))
+    changed = fix_topics(cli.settings_of(config))
     click.echo("\n".join(changed) or "nothing had to be changed")
 
 

@@ -10,11 +10,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
-from stream_dedup.cli import common
-from stream_dedup.cli.common import number, option
+from stream_dedup import cli
+from stream_dedup.cli import option
 from stream_dedup.errors import InputError
-from stream_dedup.phrases import moment, span
 from stream_dedup.tools.cli import shared
+from stream_dedup.tools.cli.shared import number
+from stream_dedup.tools.phrases import moment, span
 from stream_dedup.tools.terminal import Console, ProgressLine, cut, one_line, print_table
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def trial_command(
     ] = None,
     report: shared.ReportOption = None,
     force: shared.ForceOption = False,
-    config: common.ConfigOption = None,
+    config: cli.ConfigOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Show what a worker would hold back of a live topic.
@@ -50,9 +51,9 @@ def trial_command(
     from stream_dedup.tools.topics.trial import Trial, run_trial
 
     begin = shared.begin_ms(since)
-    settings = common.settings_of(config, kafka={"bootstrap_servers": bootstrap})
+    settings = cli.settings_of(config, kafka={"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
-    stop = common.stop_on_signals()
+    stop = cli.stop_on_signals()
     started = time.monotonic()
     page = shared.report_of(settings, report, topic)
     with (

@@ -35,11 +35,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import InputError
 from stream_dedup.files import replace_file
+from stream_dedup.loose_json import decode_json
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.surrogates import tolerant
 from stream_dedup.tools.batch.filter import LineJudge, batched
 from stream_dedup.tools.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
 from stream_dedup.tools.evaluate.rates import Judged
@@ -55,7 +55,6 @@ Report = Callable[[int], None]  # called with the number of decisions seen so fa
 
 SAME, DIFFERENT = "copy", "different"
 _NO_LIMIT = 2**62  # ms: no date is in the future, because the sampled run has accepted it
-_DECODE = tolerant(msgspec.json.Decoder().decode)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # Distances that are "at" and "near" the threshold. The first is about the error of an estimate: .04 with 128 bins.
 _AT, _NEAR = 0.05, 0.15
@@ -252,7 +251,7 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
     if settings.item.preset == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
     found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
-    fields = _DECODE(found.value.removeprefix(BOM_UTF8))
+    fields = decode_json(found.value.removeprefix(BOM_UTF8))
     paths = paths_of(settings.item, found.shape)
     lent = [("source", item.source)] if "source" in found.lent else []
     for name, content in (("id", item.id), ("published", _iso(item.time) if item.time >= 0 else None), *lent):

@@ -19,16 +19,16 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
+from stream_dedup.loose_json import tolerant
 from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.formats import GZIP
 from stream_dedup.news.item import Item
 from stream_dedup.news.plain_values import plain_value
 from stream_dedup.news.xml import entries as xml_entries
-from stream_dedup.phrases import public_url
 from stream_dedup.settings import ItemSettings
-from stream_dedup.surrogates import tolerant
 from stream_dedup.tools.feeds.web import MOST_BYTES
+from stream_dedup.tools.phrases import public_url
 
 _TTL = re.compile(rb"<ttl>\s*(\d{1,5})\s*</ttl>")
 # A web page names its feeds in these first bytes. The head of a page has some ten KB; a longer search takes time.

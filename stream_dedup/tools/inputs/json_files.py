@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.item_lists import Found, items_in, loads
-from stream_dedup.surrogates import lone_in, tolerant, without_lone
+from stream_dedup.loose_json import decode_json, loads, lone_in, without_lone
+from stream_dedup.news.item_lists import Found, items_in
 from stream_dedup.tools.inputs import xml_files
 from stream_dedup.tools.inputs.packing import CHUNK, KEPT, LEAD, STDIN_NAME, CutLine, Input, Row
 from stream_dedup.tools.inputs.tables import are_known
@@ -31,7 +31,6 @@ _ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{[^{}]*\}\
 _SCRIPT = re.compile(
     rb"[\s;]*(?:/\*\*/\s*)?(?:export\s+default\s+|(?:(?:var|let|const)\s+)?[A-Za-z_$][\w.$\[\]\"']{0,200}\s*(?:=\s*|\(\s*))(?=[\[{])"
 )
-_DECODE = tolerant(msgspec.json.decode)
 _MALFORMED = (msgspec.MsgspecError, ValueError, RecursionError)
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
 _NAME = re.compile(r'"?[^\W\d][\w@:-]*(?: [\w@:-]+){0,2}"?')
@@ -70,7 +69,7 @@ def _bulk(lines: Iterator[bytes]) -> Iterator[bytes]:
         if match and match[1] != b"delete":
             action = {}
             with suppress(*_MALFORMED):
-                action = next(iter(_DECODE(line).values()))
+                action = next(iter(decode_json(line).values()))
             yield b""
             continue
         name = action.get("_id")
@@ -118,7 +117,7 @@ def _document_rows(input: Input, head: bytes) -> Iterator[Row] | None:
 def _has_several(input: Input, line: bytes) -> bool:
     """Return whether a line is an envelope, or several documents."""
     try:
-        value = _DECODE(line)
+        value = decode_json(line)
         return bool(items_in(value).read if input.query is None else input.query.items(value))
     except msgspec.DecodeError:
         with suppress(*_MALFORMED):
@@ -190,7 +189,7 @@ def _items(input: Input, document: bytes, lists: _Lists) -> list[bytes]:
     if not document:
         return []
     try:
-        value = _DECODE(document)
+        value = decode_json(document)
     except msgspec.DecodeError:
         values = loads(document)
         input.note("is not quite JSON (several documents, NaN, a comma too many, a wrong escape), and was repaired")

@@ -21,10 +21,10 @@ import xxhash
 import zstandard
 
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.charsets import wide_encoding
 from stream_dedup.news.decode import Beside, Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.query import query_of
+from stream_dedup.news.item_lists import query_of
+from stream_dedup.news.repair import wide_encoding
 from stream_dedup.settings.memory import LARGEST_RECORD
 from stream_dedup.tools.inputs.archives import begin_of, is_tar, members_of
 from stream_dedup.tools.inputs.avro_files import avro_rows

@@ -17,7 +17,7 @@ import zstandard
 
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.formats import BZIP2, GZIP, XZ, ZIP, ZSTD
-from stream_dedup.news.query import Query
+from stream_dedup.news.item_lists import Query
 from stream_dedup.settings.memory import available
 
 STDIN, STDIN_NAME = "-", "standard input"

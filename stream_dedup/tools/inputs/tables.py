@@ -27,9 +27,9 @@ import msgspec
 
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.extras import require
-from stream_dedup.news.charsets import guessed_encoding
 from stream_dedup.news.dates import NO_VALUES
 from stream_dedup.news.names import FIELDS, meant_by
+from stream_dedup.news.repair import guessed_encoding
 from stream_dedup.phrases import counted
 from stream_dedup.tools.inputs.packing import CHUNK, KEPT, CsvRow, CutLine, Input, ParquetRow, Row, too_large
 

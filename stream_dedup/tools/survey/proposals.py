@@ -9,11 +9,9 @@ from functools import partial
 from typing import Any
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.news.item_lists import items_in
+from stream_dedup.news.item_lists import Query, below, items_in
 from stream_dedup.news.names import PARTS
-from stream_dedup.news.plain_values import fits, plain_value
-from stream_dedup.news.query import Query, below
-from stream_dedup.news.rich_text import text_of
+from stream_dedup.news.plain_values import fits, plain_value, text_of
 
 SHOWN_PATHS = 12
 """Fields of the records that are shown."""

@@ -20,15 +20,15 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.dates import milliseconds_of, why_unreadable
+from stream_dedup.loose_json import decode_json
+from stream_dedup.news.dates import NO_VALUES, NOT_A_DATE, OUT_OF_RANGE, REASONS, milliseconds_of, parsed
 from stream_dedup.news.decode import TEXT, Beside, DecodedRecord, Decoder
 from stream_dedup.news.formats import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.plain_values import is_filled
-from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.surrogates import tolerant
+from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.survey.proposals import SHOWN_PATHS, Proposals
 from stream_dedup.tools.survey.summary import LARGEST, MOST_REASONS, MOST_SOURCES, Dates, Summary, warnings_of
 
@@ -37,7 +37,6 @@ FIRST = 1000
 # Then one item in 100: reading a record of 4 KB again costs about 10 µs, so .1 µs an item on average.
 SAMPLED = 100
 _REASON, _SAMPLE = 300, 100  # characters of a reason, which may list the fields of a record, and of a first value
-_DECODE = tolerant(msgspec.json.Decoder().decode)
 _LISTED_RECORDS, _PATHS = 100, 200  # records whose fields are listed, and distinct names that are counted
 _TRIED, _LARGEST = 20, 2**20  # records on which proposals are tried, and bytes of one
 _HEAD, _LETTERS = 400, 8  # characters of headline and text that are compared, as runs of this length
@@ -169,7 +168,7 @@ class Survey:
         summary.left, summary.notes = dict(self._left.most_common()), list(self.notes)
         summary.addresses = len(self._urls)
         # Several records are one item each, with its paragraphs.
-        first = _DECODE(self._first[0].removeprefix(BOM_UTF8)) if len(self._first) == 1 else None
+        first = decode_json(self._first[0].removeprefix(BOM_UTF8)) if len(self._first) == 1 else None
         proposals = Proposals(paths, self._values, first, self._settings.query is not None)
         summary.warnings = list(warnings_of(summary, self._settings, self._window, proposals))
         return summary
@@ -250,12 +249,29 @@ class Survey:
         if record.shape == TEXT or summary.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
-            value = _DECODE(record.value.removeprefix(BOM_UTF8))
+            value = decode_json(record.value.removeprefix(BOM_UTF8))
             if len(self._first) < _TRIED and len(record.value) < _LARGEST:
                 self._first.append(record.value)
             for path, length in _leaves(value):
                 if path in self._paths or len(self._paths) < _PATHS:
                     self._paths[path] += length
+
+
+def why_unreadable(published: Any) -> str | None:
+    """Return one of dates.REASONS, or None if the date is readable or missing.
+
+    >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
+    ('not a date', 'out of range', 'day or month first', None)
+    """
+    if published is None or (isinstance(published, str) and published.strip() in ("", *NO_VALUES)):
+        return None
+    try:
+        parsed(published)
+    except OverflowError:
+        return OUT_OF_RANGE
+    except ValueError as error:  # Python's own errors have other messages: no such day, hour or number
+        return str(error) if str(error) in REASONS else NOT_A_DATE
+    return None
 
 
 def _leaves(value: Any, path: str = "", depth: int = 4) -> Iterator[tuple[str, int]]:

@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import StreamDedupWarning, UsageError
-from stream_dedup.news.item import DECODED, NO_POSITION
 from stream_dedup.phrases import counted
+from stream_dedup.tools.script_items import DECODED, NO_POSITION
 
 Given = TypeVar("Given")
 # A batch is judged in some ms; a turn that lasts longer belongs to a slow consumer, or to one that has stopped.
@@ -85,6 +85,7 @@ def iterable(items: Iterable[Any]) -> Iterator[Any]:
 
 def batches(items: Iterator[Given], size: int) -> Iterator[list[Given]]:
     """Yield the items in lists of this size. If the source fails, yield the items before that, then raise its error."""
+    _check(size)
     while True:
         batch: list[Given] = []
         failure = None
@@ -102,6 +103,7 @@ def batches(items: Iterator[Given], size: int) -> Iterator[list[Given]]:
 
 async def async_batches(items: AsyncIterable[Given], size: int) -> AsyncGenerator[list[Given], None]:
     """Do what `batches` does, for an asynchronous source."""
+    _check(size)
     if not isinstance(items, AsyncIterable):
         raise UsageError(f"{type(items).__name__} is no asynchronous iterable; for any other use `filter`")
     batch: list[Given] = []
@@ -119,10 +121,9 @@ async def async_batches(items: AsyncIterable[Given], size: int) -> AsyncGenerato
         yield batch
 
 
-def checked_size(batch: int) -> int:
-    if batch < 1:
-        raise UsageError(f"batch must be at least 1, not {batch}")
-    return batch
+def _check(size: int) -> None:
+    if size < 1:
+        raise UsageError(f"batch must be at least 1, not {size}")
 
 
 def let_through(

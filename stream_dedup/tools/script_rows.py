@@ -14,9 +14,10 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import TEXT, Decoder
-from stream_dedup.news.item import Item, Tombstone, looks_like, milliseconds
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.names import AUTO
 from stream_dedup.settings import ItemSettings
+from stream_dedup.tools.script_items import looks_like, milliseconds
 
 
 class RowReader:
@@ -74,7 +75,7 @@ def _as_json(row: Mapping[str, Any]) -> bytes:
 
 
 def _without_lone(value: Any) -> Any:
-    """Replace each lone surrogate by U+FFFD, as surrogates.py does in the bytes of a record."""
+    """Replace each lone surrogate by U+FFFD, as loose_json.py does in the bytes of a record."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

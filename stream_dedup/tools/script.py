@@ -24,11 +24,13 @@ from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
-from stream_dedup.news.item import NO_POSITION, SURE, Item, Tombstone, fitting, looks_like
-from stream_dedup.phrases import counted, moment, span
-from stream_dedup.script_batches import Turn, async_batches, batches, checked_size, iterable, let_through, sum_up, warn
-from stream_dedup.script_rows import RowReader, chosen, refuse_unreadable, rows_of, verdict_columns, widened
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.tools.phrases import moment, span
+from stream_dedup.tools.script_batches import Turn, async_batches, batches, iterable, let_through, sum_up, warn
+from stream_dedup.tools.script_items import NO_POSITION, SURE, fitting, looks_like
+from stream_dedup.tools.script_rows import RowReader, chosen, refuse_unreadable, rows_of, verdict_columns, widened
 
 Given = TypeVar("Given", bound=Item | Tombstone | BadItem | Mapping[str, Any])
 Frame = TypeVar("Frame")
@@ -155,7 +157,7 @@ class Deduplicator:
         ...     [(str(verdict.kind), verdict.original and verdict.original.id) for _, verdict in dedup.decide(rows)]
         [('unique', None), ('duplicate', '1')]
         """
-        for given in batches(iterable(items), checked_size(batch)):
+        for given in batches(iterable(items), batch):
             with self._turn:
                 yield from self._decided(given, *self._read_and_judged(given))
 
@@ -175,7 +177,7 @@ class Deduplicator:
         ['Elm bridge opens']
         """
         bad: Counter[str] = Counter()
-        async with aclosing(async_batches(items, checked_size(batch))) as parts:
+        async with aclosing(async_batches(items, batch)) as parts:
             async for given in parts:
                 async with self._turn:
                     read, judged = await asyncio.to_thread(self._read_and_judged, given)

@@ -9,11 +9,11 @@ import pytest
 
 from stream_dedup import Deduplicator
 from stream_dedup.errors import BadItem
+from stream_dedup.loose_json import tolerant, without_lone
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.registry.frames import Frames
+from stream_dedup.registry import Frames
 from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
-from stream_dedup.surrogates import tolerant, without_lone
 from stream_dedup.tools.evaluate.sampling import _as_line
 from stream_dedup.tools.feeds.feed_entries import read_document
 from tests.tools.batch.conftest import invoke
