@@ -1,5 +1,4 @@
-"""What the product does without: packages that an extra brings, and the tools. Import one when it is needed, or say
-which command installs it.
+"""Packages that an extra brings: import one when it is needed, or say which command installs it.
 
 The worker, the Python interface and `filter` on JSON Lines need none of them.
 """
@@ -12,7 +11,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -41,12 +39,6 @@ def require(name: str, purpose: str, cure: str = "") -> ModuleType:
         return import_module(name)
     except ImportError:
         raise ConfigError(needed(name, purpose) + (f", or {cure}" if cure else "")) from None
-
-
-def tool(target: str) -> Any:
-    """Import what `module:name` in `stream_dedup` names. Only so does the product get at the tools."""
-    module, name = target.split(":")
-    return getattr(import_module(f"stream_dedup.{module}"), name)
 
 
 def needed(name: str, purpose: str) -> str:

@@ -1,11 +1,13 @@
-"""What several messages need: counted nouns, the version, and the secrets that no message may show."""
+"""What several messages need: counted nouns, times, the version, and the secrets that no message may show."""
 
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 SECRETS_READ: dict[str, None] = {}
 """Secrets that this process has read from files, the oldest first; no message shows them. They stand here so that logs
 need not import the settings, which takes time."""
+_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 
 def counted(count: int, noun: str) -> str:
@@ -15,6 +17,32 @@ def counted(count: int, noun: str) -> str:
     ('1 tombstone', '12,345 items', '0 updates')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def moment(milliseconds: int) -> str:
+    """Format a time in ms since 1970.
+
+    >>> moment(1_700_000_000_000), moment(10**17)
+    ('2023-11-14 22:13 UTC', 'out of any calendar')
+    """
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return "out of any calendar"
+
+
+def span(milliseconds: int) -> str:
+    """Format a duration in ms by its largest unit, as in "1 day".
+
+    For "36h", as a setting, see `duration` in reference.py; for "1.5 hours", `duration` in page/rendering.py.
+
+    >>> span(90_000_000), span(3_600_000), span(10)
+    ('1 day', '1 hour', 'under a second')
+    """
+    for unit, size in _UNITS:
+        if milliseconds >= size:
+            return counted(milliseconds // size, unit)
+    return "under a second"
 
 
 def version_text() -> str:

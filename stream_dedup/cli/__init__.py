@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
+from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from types import UnionType
@@ -67,6 +68,12 @@ def _parameter(parameter: Parameter) -> click.Parameter:
 ConfigOption = Annotated[
     Path | None, option("Settings file (TOML); default: none. Environment variables override it.", "FILE")
 ]
+
+
+def tool(target: str) -> Any:
+    """Import what `module:name` in `stream_dedup` names. Only so do commands and `run` get at the tools."""
+    module, name = target.split(":")
+    return getattr(import_module(f"stream_dedup.{module}"), name)
 
 
 def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:

@@ -20,9 +20,9 @@ from typing import Any
 
 import click
 
-from stream_dedup.cli import command
+from stream_dedup.cli import command, tool
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
-from stream_dedup.extras import EXTRAS, needed, tool
+from stream_dedup.extras import EXTRAS, needed
 from stream_dedup.observe import logs
 from stream_dedup.observe.logs import CleanStream
 from stream_dedup.phrases import scheme_text, version_text

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 from stream_dedup import cli
 from stream_dedup.cli import ConfigOption, option
 from stream_dedup.errors import ConfigError
-from stream_dedup.extras import consequences, tool
+from stream_dedup.extras import consequences
 from stream_dedup.observe import logs
 from stream_dedup.phrases import version_text
 
@@ -44,7 +44,7 @@ def run_command(config: ConfigOption = None) -> None:
     stop = cli.stop_on_signals()
     for consequence in consequences():
         log.info("%s", consequence)
-    with Watch(settings, version_text(), show=tool("tools.page.show:show")) as watch:
+    with Watch(settings, version_text(), show=cli.tool("tools.page.show:show")) as watch:
         topics = settings.topics
         log.info("group %s, %s -> %s, scope %s", settings.kafka.group_id, topics.input, topics.output,
                  settings.worker.scope)  # fmt: skip

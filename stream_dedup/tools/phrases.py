@@ -1,39 +1,7 @@
-"""Phrases that several tools need: times, durations, and addresses without secrets."""
+"""Show addresses without secrets."""
 
 import re
-from datetime import UTC, datetime
 from urllib.parse import unquote, urlsplit
-
-from stream_dedup.phrases import counted
-
-_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
-
-
-def moment(milliseconds: int) -> str:
-    """Format a time in ms since 1970.
-
-    >>> moment(1_700_000_000_000), moment(10**17)
-    ('2023-11-14 22:13 UTC', 'out of any calendar')
-    """
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (OverflowError, ValueError, OSError):
-        return "out of any calendar"
-
-
-def span(milliseconds: int) -> str:
-    """Format a duration in ms by its largest unit, as in "1 day".
-
-    For "36h", as a setting, see `duration` in reference.py; for "1.5 hours", `duration` in page/rendering.py.
-
-    >>> span(90_000_000), span(3_600_000), span(10)
-    ('1 day', '1 hour', 'under a second')
-    """
-    for unit, size in _UNITS:
-        if milliseconds >= size:
-            return counted(milliseconds // size, unit)
-    return "under a second"
-
 
 # A parameter holds a secret if its name has one of these words (api_key, X-Auth-Token, accessToken), is "code", or
 # signs a link to a cloud's storage.

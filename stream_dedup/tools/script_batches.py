@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import StreamDedupWarning, UsageError
+from stream_dedup.news.item import DECODED, NO_POSITION
 from stream_dedup.phrases import counted
-from stream_dedup.tools.script_items import DECODED, NO_POSITION
 
 Given = TypeVar("Given")
 # A batch is judged in some ms; a turn that lasts longer belongs to a slow consumer, or to one that has stopped.

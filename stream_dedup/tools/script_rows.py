@@ -14,10 +14,9 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import TEXT, Decoder
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import Item, Tombstone, looks_like, milliseconds
 from stream_dedup.news.names import AUTO
 from stream_dedup.settings import ItemSettings
-from stream_dedup.tools.script_items import looks_like, milliseconds
 
 
 class RowReader:
