@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from stream_dedup.errors import BadItem, StreamDedupError, StreamDedupWarning, UsageError
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
+    from stream_dedup.script import Deduplicator
     from stream_dedup.settings import Settings, load_settings
     from stream_dedup.tools.batch.filter import filter_files
     from stream_dedup.tools.batch.pairs import find_pairs
-    from stream_dedup.tools.script import Deduplicator
 
 _MODULES = {
     "dedup.batch": ("Batch",),
@@ -26,7 +26,7 @@ _MODULES = {
     "settings": ("Settings", "load_settings"),
     "tools.batch.filter": ("filter_files",),
     "tools.batch.pairs": ("find_pairs",),
-    "tools.script": ("Deduplicator",),
+    "script": ("Deduplicator",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

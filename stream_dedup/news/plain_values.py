@@ -1,4 +1,4 @@
-"""Reduce a value of a JSON record, which may be an object, a list or a tree of nodes, to the one string or number it means.
+"""Reduce a value of a JSON record, an object, a list or a tree of nodes, to the one string or number that it means.
 
 Tools that convert XML to JSON turn elements with attributes into objects ({"#text": ...}, {"_": ..., "$": ...},
 {"@href": ...}) and repeated elements into lists, each tool in its own way. JSON-LD, WordPress, feedparser, feed readers

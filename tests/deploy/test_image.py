@@ -107,7 +107,7 @@ def test_the_first_filter_and_the_first_verdict(image: Image) -> None:
     assert 0 < len(passed) < len(ROWS.splitlines())
     assert set(passed) <= set(ROWS.splitlines())
     assert (first, second) == ("in.jsonl", "out"), "nothing else is written"
-    assert measured_run(image, "verdict", "python3", "-c", VERDICT) == "unique stream_dedup.tools.script\n"
+    assert measured_run(image, "verdict", "python3", "-c", VERDICT) == "unique stream_dedup.script\n"
 
 
 def test_a_new_volume_for_the_state_of_feeds_belongs_to_the_user(image: Image) -> None:

@@ -102,4 +102,4 @@ def test_the_wheel_filters_in_an_empty_environment(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(ROWS)
     run("stream-dedup", "filter", "in.jsonl", "--output", "out.jsonl")
     assert 0 < len((tmp_path / "out.jsonl").read_text().splitlines()) < 8
-    assert run("python", "-c", VERDICT) == "unique stream_dedup.tools.script\n"
+    assert run("python", "-c", VERDICT) == "unique stream_dedup.script\n"

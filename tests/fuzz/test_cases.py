@@ -31,11 +31,11 @@ from stream_dedup.news.clean import text_of_html
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item
 from stream_dedup.news.plain_values import article
+from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
 from stream_dedup.tools.cli.shared import parse_count, parse_size
 from stream_dedup.tools.evaluate.labels import read_labels
 from stream_dedup.tools.inputs.lines import read_lines
-from stream_dedup.tools.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.tools.topics.headers import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block

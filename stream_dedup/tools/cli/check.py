@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from stream_dedup import cli
 from stream_dedup.cli import option
+from stream_dedup.phrases import moment
 from stream_dedup.tools.cli import shared
 from stream_dedup.tools.cli.shared import argument, number
 from stream_dedup.tools.inputs.file_format import FileFormat
-from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.terminal import Console, ProgressLine, cut, one_line, print_table
 
 if TYPE_CHECKING:

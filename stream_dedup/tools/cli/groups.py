@@ -7,10 +7,9 @@ import click
 from stream_dedup import cli
 from stream_dedup.cli import ConfigOption, option
 from stream_dedup.errors import UsageError
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment
 from stream_dedup.tools.cli import shared
 from stream_dedup.tools.cli.shared import JsonOption, argument
-from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.terminal import ProgressLine
 
 

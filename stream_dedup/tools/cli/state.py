@@ -16,9 +16,8 @@ import click
 
 from stream_dedup import cli
 from stream_dedup.cli import ConfigOption
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment
 from stream_dedup.tools.cli.shared import JsonOption, argument, print_json
-from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.terminal import Console, ProgressLine, print_table, warn
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 from stream_dedup import cli
 from stream_dedup.cli import option
 from stream_dedup.errors import InputError
+from stream_dedup.phrases import moment, span
 from stream_dedup.tools.cli import shared
 from stream_dedup.tools.cli.shared import number
-from stream_dedup.tools.phrases import moment, span
 from stream_dedup.tools.terminal import Console, ProgressLine, cut, one_line, print_table
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from stream_dedup.news.names import CRAWLED, FIELDS, plain_name
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings
-from stream_dedup.tools.phrases import moment, span
 from stream_dedup.tools.survey.proposals import PROSE, Proposals, such_as
 
 MOST_REASONS = 3

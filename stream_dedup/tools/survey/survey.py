@@ -27,8 +27,8 @@ from stream_dedup.news.formats import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.plain_values import is_filled
+from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.survey.proposals import SHOWN_PATHS, Proposals
 from stream_dedup.tools.survey.summary import LARGEST, MOST_REASONS, MOST_SOURCES, Dates, Summary, warnings_of
 

@@ -18,8 +18,8 @@ from stream_dedup.errors import ConfigError, InputError, StreamError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.topics.headers import place_of, was_held_back
 from stream_dedup.tools.topics.reader import TopicReader
 from stream_dedup.worker.outgoing import EVIDENCE, partition_in

@@ -10,8 +10,8 @@ from typing import Any
 from stream_dedup.errors import InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.tools.phrases import moment
 from stream_dedup.tools.topics.give_back import decision_of
 from stream_dedup.tools.topics.reader import TopicReader
 from stream_dedup.worker.judge import item_of

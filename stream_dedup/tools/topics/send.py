@@ -16,9 +16,8 @@ from stream_dedup.kafka.client import KafkaProducer
 from stream_dedup.kafka.errors import kafka_errors
 from stream_dedup.kafka.runtime import administrator
 from stream_dedup.kafka.topics import Topic, as_they_are
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import NO_POSITION, Item, Tombstone
 from stream_dedup.settings import Settings
-from stream_dedup.tools.script_items import NO_POSITION
 
 # The producer has no bound on unsent records in memory; a flush after so many records or bytes is one.
 _FLUSH_RECORDS, _FLUSH_BYTES = 2000, 2**25

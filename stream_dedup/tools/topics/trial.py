@@ -20,9 +20,8 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, StreamError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, span
 from stream_dedup.settings import Settings
-from stream_dedup.tools.phrases import span
 from stream_dedup.tools.survey.summary import Summary
 from stream_dedup.tools.survey.survey import Survey
 from stream_dedup.tools.topics.live_reader import LiveReader

@@ -26,10 +26,9 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.item import NO_POSITION, SURE, Item, Tombstone, fitting, looks_like
 from stream_dedup.phrases import counted, moment, span
+from stream_dedup.script_batches import Turn, async_batches, batches, iterable, let_through, sum_up, warn
+from stream_dedup.script_rows import RowReader, chosen, refuse_unreadable, rows_of, verdict_columns, widened
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.tools.phrases import moment, span
-from stream_dedup.tools.script_batches import Turn, async_batches, batches, iterable, let_through, sum_up, warn
-from stream_dedup.tools.script_rows import RowReader, chosen, refuse_unreadable, rows_of, verdict_columns, widened
 
 Given = TypeVar("Given", bound=Item | Tombstone | BadItem | Mapping[str, Any])
 Frame = TypeVar("Frame")

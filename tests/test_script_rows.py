@@ -19,8 +19,8 @@ import polars
 import pytest
 
 from stream_dedup import Deduplicator, Item, StreamDedupWarning, UsageError, filter_files, load_settings
+from stream_dedup.script_rows import RowReader, chosen, rows_of
 from stream_dedup.settings import ItemSettings
-from stream_dedup.tools.script_rows import RowReader, chosen, rows_of
 from tests.tools.test_script import START, TEXT, asynchronous
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +152,7 @@ def test_the_rows_of_a_frame_are_python_values(make: Any) -> None:
 def test_what_is_no_frame_is_refused_and_no_library_imported(dedup: Deduplicator) -> None:
     with pytest.raises(UsageError, match="list is no data frame"):
         dedup.filter_frame(ROWS)
-    code = "import sys, stream_dedup.tools.script; print({'pandas', 'polars'} & set(sys.modules))"
+    code = "import sys, stream_dedup.script; print({'pandas', 'polars'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
