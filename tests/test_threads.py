@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stream_dedup import Deduplicator, Item, StreamDedupWarning
+from stream_dedup import Deduplicator, Item, StreamDedupWarning, script_batches
 from stream_dedup.dedup import deduplicator
 from stream_dedup.errors import UsageError
-from stream_dedup.tools import script_batches
 from tests.tools.batch.feed import prose
 
 THREADS, BATCHES = 4, 12
