@@ -21,9 +21,9 @@ import pytest
 from stream_dedup import Deduplicator, Item, StreamDedupWarning, UsageError, filter_files, load_settings
 from stream_dedup.script_rows import RowReader, chosen, rows_of
 from stream_dedup.settings import ItemSettings
-from tests.tools.test_script import START, TEXT, asynchronous
+from tests.test_script import START, TEXT, asynchronous
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "title": "Elm bridge opens", "text": TEXT, "published": "2026-03-01"},
     {"id": 2, "title": "Elm bridge opens", "text": TEXT, "published": "2026-03-02"},
