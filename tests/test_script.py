@@ -20,7 +20,7 @@ from stream_dedup import Decoder, Deduplicator, Item, Settings, StreamDedupWarni
 from stream_dedup.errors import BadItem, ConfigError
 from tests.tools.batch.feed import prose
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 START = 1_772_323_200_000  # 2026-03-01
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
