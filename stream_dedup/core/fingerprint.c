@@ -205,10 +205,10 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     bool of_characters = work->units.has_characters;
     anchor_keys(shingles, count, of_characters ? anchors->character_step : anchors->step,
                 of_characters ? anchors->character_last : anchors->last, anchors->keys, keys);
-    int64_t size = distinct(shingles, count, work->table, work->members);
+    int64_t size = distinct(shingles, count, work->table, out->has_sets ? work->members : NULL);
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
-    sketch(work->members, size, 2 * recipe->layout.body_bytes, work->minima, signature + recipe->layout.body);
+    sketch(shingles, count, 2 * recipe->layout.body_bytes, work->minima, signature + recipe->layout.body);
     if (out->has_sets) {
         int64_t begin = out->body_bytes;
         out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, begin, most_set_bytes(size), 1);
