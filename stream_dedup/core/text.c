@@ -275,7 +275,8 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
         uint32_t code = text[at];
         width = 1;
         if (code >= 0x80) code = decode_character(text + at, &width);
-        uint8_t kind = code < tables->class_count ? tables->classes[code] : SEPARATOR;
+        bool is_han = code - 0x4E00 < 0x5200; /* U+4E00 to U+9FFF, most: the table is not in the first-level cache */
+        uint8_t kind = is_han ? CHARACTER : code < tables->class_count ? tables->classes[code] : SEPARATOR;
         if (kind == WORD) {
             if (word < 0) word = at;
             is_character = false;
