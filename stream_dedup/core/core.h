@@ -195,8 +195,8 @@ typedef struct {
 /* What a token is. HINT: corrections have such words. NUMBER_WORD: its hash is that of its digits ("twelve": of "12").
  * FIGURE: it has a digit. */
 enum { NO_TRAIT, HINT, NEGATION, NUMBER_WORD, FIGURE };
-/* Words at either end of a text in which a HINT counts: those of the 300 characters that corrections.py reads. */
-enum { HINT_TOKENS = 150 };
+/* Characters at either end of a text in which corrections.py looks for a note. */
+enum { EDGE = 300 };
 /* A blocked Bloom filter, which stays in the first-level cache: the upper bits of a hash choose a word, and the six bits
  * below them, and the next six, a bit in it. */
 enum { LEXICON_BITS = 16, START_BITS = 12 };
@@ -224,6 +224,9 @@ typedef struct {
     bool has_characters;
     int32_t *starts; /* the first letter of each token, and then the number of letters; NULL: units are tokens */
 } unit_list;
+
+/* Whether a byte of UTF-8 begins a character. */
+static inline bool begins_character(uint8_t byte) { return (byte & 0xC0) != 0x80; }
 
 /* The code point of the character beyond ASCII that begins there in valid UTF-8. */
 static inline uint32_t decode_character(const uint8_t *at, int64_t *width) {
@@ -268,6 +271,7 @@ static inline bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 static inline int64_t most_tokens(int64_t size) { return (GROWTH * size + 1) / 2 + 1; }
 
 bool tokenise(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens);
+int64_t folded_size(const uint8_t *text, int64_t size, const token_tables *tables);
 void spell(const token_list *tokens, uint64_t seed, unit_list *letters);
 
 /* ---- passages (sentences.c) ---- */
@@ -575,7 +579,7 @@ typedef struct {
     uint32_t *headline_words, *headline_numbers; /* zeros before */
     int64_t *firsts, *lasts;                     /* (n, 2) the passages and the numbers of each text */
     int64_t *body_bounds;                        /* (n, 2) begin and end of the bodies */
-    uint8_t *hints;                              /* (n) whether a text has a HINT near one of its ends */
+    uint8_t *hints;                              /* (n) whether a text has a HINT in one of its edges */
     int64_t has_sets;                            /* whether a body ends with a packed set */
     int64_t *unfolded;                           /* (count) items of the call that are not filled */
     int64_t is_continued; /* this call goes on behind the last one, with other rows: what that had stays */

@@ -205,10 +205,10 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     bool of_characters = work->units.has_characters;
     anchor_keys(shingles, count, of_characters ? anchors->character_step : anchors->step,
                 of_characters ? anchors->character_last : anchors->last, anchors->keys, keys);
-    int64_t size = distinct(shingles, count, work->table, work->members);
+    int64_t size = distinct(shingles, count, work->table, out->has_sets ? work->members : NULL);
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
-    sketch(work->members, size, 2 * recipe->layout.body_bytes, work->minima, signature + recipe->layout.body);
+    sketch(shingles, count, 2 * recipe->layout.body_bytes, work->minima, signature + recipe->layout.body);
     if (out->has_sets) {
         int64_t begin = out->body_bytes;
         out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, begin, most_set_bytes(size), 1);
@@ -233,11 +233,27 @@ static void add_passages(scratch_lists *work, int64_t row) {
     out->passage_count += cut;
 }
 
-/* Whether a token near one of the ends of a text is a HINT. */
-static bool has_hint(const token_list *tokens) {
-    int64_t edge = min_i64(tokens->count, tokens->has_characters ? 2 * HINT_TOKENS : HINT_TOKENS);
-    const uint8_t *last = tokens->traits + tokens->count - edge;
-    return memchr(tokens->traits, HINT, (size_t)edge) || memchr(last, HINT, (size_t)edge);
+/* Whether a text has a HINT in its first or last EDGE characters. Characters count in pairs, because few are rare. The
+ * edges are folded again: the place of a token does not tell how many characters came before it. */
+static bool has_hint(const scratch_lists *work, const uint8_t *text, int64_t size) {
+    const token_list *tokens = &work->tokens;
+    const uint8_t *traits = tokens->traits, *kinds = tokens->kinds;
+    int64_t first = 0, last = -1; /* where, in the folded text, the first edge ends and the last one begins */
+    for (const uint8_t *at = traits; (at = memchr(at, HINT, (size_t)(traits + tokens->count - at))); at++) {
+        int64_t i = at - traits;
+        bool is_paired = (i && traits[i - 1] == HINT) || (i + 1 < tokens->count && traits[i + 1] == HINT);
+        if (kinds[i] && !is_paired) continue;
+        if (work->out->is_continued) return true; /* these characters are not the item's */
+        if (last < 0) {
+            int64_t begin = 0, end = size, count = 0;
+            while (begin < size && (count += begins_character(text[begin])) <= EDGE) begin++;
+            for (count = 0; end && count < EDGE;) count += begins_character(text[--end]);
+            first = folded_size(text, begin, work->tables);
+            last = tokens->size - folded_size(text + end, size - end, work->tables);
+        }
+        if (tokens->places[2 * i] < first || tokens->places[2 * i + 1] > last) return true;
+    }
+    return false;
 }
 
 /* Fingerprint one item, whose headline and text are k of the batch. Returns 1 if the tables cannot fold it, 0 if it is
@@ -251,7 +267,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     if (!tokenise(batch->texts[2 * k], batch->sizes[2 * k], work->tables, tokens)) return 1;
     add_headline(work, row);
     if (!tokenise(batch->texts[2 * k + 1], batch->sizes[2 * k + 1], work->tables, tokens)) return 1;
-    out->hints[row] = has_hint(tokens);
+    out->hints[row] = has_hint(work, batch->texts[2 * k + 1], batch->sizes[2 * k + 1]);
     uint64_t digest = add_to_digest(work->digest, tokens);
     memcpy(signature + DIGEST_AT, &digest, sizeof digest);
     if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);

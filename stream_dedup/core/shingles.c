@@ -41,7 +41,7 @@ int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *r
     return size;
 }
 
-/* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`.
+/* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`, or NULL.
  *
  * table: of at least `count` hashes. It has chains, of positions, which are half as wide as hashes, so that it stays in
  * the first-level cache and is cleared quickly. The first loop has no branch; the second one looks at the few hashes
@@ -62,6 +62,7 @@ int64_t distinct(const uint64_t *hashes, int64_t count, slot_table table, uint64
         places[repeated] = places[k];
         repeated += earlier != 0;
     }
+    if (!out) return count - repeated;
     int64_t members = 0, from = 0;
     for (int64_t k = 0; k <= repeated; from = places[k++] + 1) {
         int64_t kept = (k < repeated ? places[k] : count) - from;
@@ -78,8 +79,9 @@ static inline uint8_t nibble_of(uint64_t least) {
     return least == UINT64_MAX ? 0 : (uint8_t)(1 + (least >> 1 & 0xFFFF) % 15);
 }
 
-/* Write the one-permutation sketch of distinct shingles: two bins a byte. bins: a power of two, or 0 for no sketch;
- * minima: scratch, one a bin. Nearly exact for texts with few shingles, because empty bins are recognised. */
+/* Write the one-permutation sketch of shingles, of which repeats change nothing: two bins a byte. bins: a power of two,
+ * or 0 for no sketch; minima: scratch, one a bin. Nearly exact for texts with few shingles, because empty bins are
+ * recognised. */
 void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *minima, uint8_t *out) {
     if (!bins) return;
     int64_t shift = 64 - trailing_zeros((uint64_t)bins);

@@ -152,6 +152,13 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
     return text.out - out;
 }
 
+/* The bytes that at most EDGE characters of a text fold to. */
+int64_t folded_size(const uint8_t *text, int64_t size, const token_tables *tables) {
+    uint8_t out[GROWTH * 4 * EDGE + 2 * SLACK];
+    bool has_characters;
+    return fold(text, size, tables, out, &has_characters);
+}
+
 /* The highest bit of each byte of a head that is a digit: of the bytes of words, digits alone have the fifth bit, but
  * not the seventh and the eighth. */
 static inline uint64_t digits_of(uint64_t head) { return head << 3 & ~(head << 1 | head) & 0x8080808080808080ull; }
@@ -268,7 +275,8 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
         uint32_t code = text[at];
         width = 1;
         if (code >= 0x80) code = decode_character(text + at, &width);
-        uint8_t kind = code < tables->class_count ? tables->classes[code] : SEPARATOR;
+        bool is_han = code - 0x4E00 < 0x5200; /* U+4E00 to U+9FFF, most: the table is not in the first-level cache */
+        uint8_t kind = is_han ? CHARACTER : code < tables->class_count ? tables->classes[code] : SEPARATOR;
         if (kind == WORD) {
             if (word < 0) word = at;
             is_character = false;

@@ -39,7 +39,7 @@ static inline uint64_t stem_of(const token_list *tokens, int64_t i, uint64_t see
     const uint8_t *at = start;
     for (int letters = 0; at < end && letters < STEM_LETTERS; letters++) {
         at++;
-        while (at < end && (*at & 0xC0) == 0x80) at++; /* the other bytes of a character */
+        while (at < end && !begins_character(*at)) at++; /* the other bytes of a character */
     }
     return at < end ? hash_word(start, at - start, seed) : tokens->hashes[i];
 }

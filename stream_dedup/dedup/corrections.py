@@ -4,7 +4,7 @@ A change from 38 to 83 million is one word in three hundred, which no similarity
 corrections: in the headline ("CORRECTED-", "(Corrected)"), or by a note at the beginning or the end of the text
 ("Correction: An earlier version of this article ..."). corrections.txt has the marks of some eighty languages. A mark
 must be set apart, because market corrections and corrections officers are ordinary news. A note needs some 50 µs to be
-looked for, so the tokeniser says which texts have words of one (fingerprint/hints.txt): one in seven.
+looked for, so the tokeniser says which texts have words of one where it may be (fingerprint/hints.txt): one in sixteen.
 
 "UPDATE 2-" and "RPT-" only announce a version: such an item is a correction if a figure has replaced another one.
 """
@@ -91,7 +91,7 @@ _NOTE_BEHIND_SPACE = re.compile(rf"(?<={_WITHOUT_STOP.pattern})\s{_REMARK}")
 # To look for one of these letters costs a tenth of trying the alternatives.
 _FIRST = "".join(sorted({expression[0] for expression in _KINDS["note"]}))
 _PHRASE = re.compile(rf"(?<![a-z0-9_])(?=[{_FIRST}]){_any(_KINDS['note'])}")  # not within a word of ASCII
-_EDGE = 300  # characters at both ends of a text in which a note is looked for
+EDGE = 300  # characters at both ends of a text in which a note is looked for; the same in core.h
 
 
 IN_HEADLINE, IN_TEXT, NEW_VERSION = 1, 2, 3
@@ -131,7 +131,7 @@ def _where(item: Item, may_have_note: bool) -> int:
 
 def _has_note(text: str) -> bool:
     """Return whether the edges of a text, each behind a line break, have a note."""
-    edges = _folded("\n" + (text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"))
+    edges = _folded("\n" + (text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"))
     if _NOTE.search(edges) or _PHRASE.search(edges):
         return True
     return _WITHOUT_STOP.search(edges) is not None and _NOTE_BEHIND_SPACE.search(edges) is not None

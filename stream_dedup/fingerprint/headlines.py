@@ -78,8 +78,8 @@ def cut_tail(text: str, source: str) -> str:
     >>> cut_tail("The bridge is open.\\nThe mayor thanked all.", "harborpost.example")
     'The bridge is open.\\nThe mayor thanked all.'
     """
-    start = text.rfind("\n", max(len(text) - _TAIL_CHARACTERS, 1))
-    if start < 0 or len(name := _name_in(source).removeprefix("the")) < _LEAST_NAME:
+    start = text.rfind("\n", -_TAIL_CHARACTERS)
+    if start < 1 or len(name := _name_in(source).removeprefix("the")) < _LEAST_NAME:
         return text
     tail = text[start:].casefold().rstrip(" .!…")
     if name[-1] not in tail or (tail[-1:].isalnum() and tail[-1] != name[-1]):  # most: a fifth of the time

@@ -131,6 +131,18 @@ def test_a_word_of_corrections_far_from_both_ends_of_a_text_is_no_hint() -> None
     assert hints.tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("filler", ["x", "é", "½", "…", "新", "'", "e\u0301", "🌉", "ﷺ", "\u00ad"])
+@pytest.mark.parametrize("note", ["Correction: It cost 83 million.", "更正：大桥造价8300万。"])
+def test_the_tokeniser_tells_of_each_text_with_a_note_at_an_end(filler: str, note: str) -> None:
+    make = Fingerprinter(Scheme(FingerprintSettings()))
+    texts = [f"{filler * before}\n{note}\n{filler * after}" for before in range(292, 304) for after in (0, 292, 304)]
+    items = [Item("1", "Bridge opens", text, "a.example", 0) for text in texts]
+    hints = make(items).hints
+    assert hints is not None
+    assert corrections(items, hints).tolist() == corrections(items).tolist()
+    assert hints.all() == (filler == "ﷺ")  # Python folds it
+
+
 @pytest.mark.parametrize("before", [0, 1, 299, 300, 301, 600, 5000])
 def test_a_note_is_found_wherever_it_lies_at_an_end(before: int) -> None:
     note = "\nCorrection: It cost 83 million."
