@@ -36,7 +36,7 @@ from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.kafka import errors, patches
 from stream_dedup.kafka.client import KafkaProducer, TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
-from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
+from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, compressed, pack
 from stream_dedup.kafka.runtime import REAL, Bounded, Runtime, no_deadline
 
 T = TypeVar("T")
@@ -88,26 +88,27 @@ class RecordBatch:
         return base + len(self.records) if base >= 0 else None
 
 
-class _CompressedBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]  # kafka-python ships no types
+class _PackedBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]  # kafka-python ships no types
     """A builder whose content is compressed before the client closes it."""
 
-    __slots__ = ("_is_compressed",)
-
-    def compress(self) -> None:
-        self._is_compressed = super()._maybe_compress()  # False: compressed it would be larger
+    __slots__ = ("is_compressed",)
 
     def _maybe_compress(self) -> bool:
-        return bool(self._is_compressed)
+        return bool(self.is_compressed)
 
 
 def batch_builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
-    """Return the client's builder in the state after appending the records one by one, but already compressed."""
-    builder = _CompressedBuilder(2, compression, False, -1, -1, -1, batch_bytes)
-    builder._buffer.extend(packed.body)
+    """Return the client's builder in the state after appending the records one by one, but already compressed.
+
+    `compression`: the client's number of lz4; 0: none.
+    """
+    builder = _PackedBuilder(2, compression, False, -1, -1, -1, batch_bytes)
+    content = min(packed.body, compressed(packed.body), key=len) if compression else packed.body
+    builder.is_compressed = content is not packed.body
+    builder._buffer.extend(content)
     builder._num_records = len(packed.records)
     builder._last_offset = len(packed.records) - 1
     builder._first_timestamp, builder._max_timestamp = packed.first_timestamp, packed.max_timestamp
-    builder.compress()
     memory = MemoryRecordsBuilder(2, compression, batch_bytes)
     memory._builder, memory._next_offset = builder, len(packed.records)
     return memory

@@ -171,9 +171,10 @@ def _links(text: str) -> str:
     """
     if "](" not in text:
         return text
+    if "!" in text:  # one character is found in a tenth of the time of an image
+        text = _IMAGE.sub("", text)
     # Split and join: a replacement by the group would call Python for each link.
-    text = "".join(_LINK.split(_IMAGE.sub("", text)))
-    return _REST.sub("]", text) if "](" in text else text
+    return _REST.sub("]", "".join(_LINK.split(text)))
 
 
 @cache

@@ -130,10 +130,10 @@ class Survey:
         record = self._read_again(value, headers) if is_sampled or (has_no_date and beside is None) else None
         published = record.fields["published"] if record else beside.published if beside and has_no_date else None
         self._count_time(item.time, published, part, number)
-        self._ids.add(item, self._place(part, number))
+        if self._ids.items < FIRST:  # to name the place of every item would take a tenth of this
+            self._ids.add(item, self._place(part, number))
         if is_sampled:
             self._notices.add(item)
-        if is_sampled:
             self._count_fields(record)
             if self._is_timed_by_record and record is not None and len(self._dated) < FIRST:
                 date = milliseconds_of(record.fields["published"])
