@@ -1,7 +1,7 @@
 """The Deduplicator for Python scripts: it checks its arguments, filters in one call, and saves its state to a file.
 
 It takes items or dicts from any iterable, or a data frame, and returns verdicts, or the items to let through.
-dedup/deduplicator.py makes the decisions. The worker uses that one directly, without these checks and this lock.
+dedup/decider.py makes the decisions. The worker uses that one directly, without these checks and this lock.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from typing import Any, NoReturn, Self, TypeVar
 import msgspec
 
 from stream_dedup.changelog import journal
-from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.item import NO_POSITION, SURE, Item, Tombstone, fitting, looks_like
@@ -87,7 +87,7 @@ class Deduplicator:
         if settings is not None and overrides:
             raise UsageError(f"give all settings in one place: load_settings(FILE, **{overrides!r})")
         self.settings = load_settings(None, **overrides) if settings is None else settings
-        self._core = deduplicator.Deduplicator(self.settings)
+        self._core = Decider(self.settings)
         self._turn = Turn()
         self._lock = threading.RLock()  # around each call of the core, which refuses a second thread
         self._generation = _Generation(id(self))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stream_dedup import Deduplicator, Item, StreamDedupWarning, script_batches
-from stream_dedup.dedup import deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import UsageError
 from tests.tools.batch.feed import prose
 
@@ -110,16 +110,16 @@ def test_judging_and_applying_by_hand_from_several_threads_breaks_nothing() -> N
 
 @pytest.mark.parametrize("call", ["judge", "apply", "confirm", "rollback", "catch_up", "restore"])
 def test_the_worker_s_refuses_a_call_beside_that_of_another_thread(call: str) -> None:
-    with deduplicator.Deduplicator() as dedup, ThreadPoolExecutor(1) as other:
+    with Decider() as dedup, ThreadPoolExecutor(1) as other:
         batch = dedup.judge(items_of(0, 0))
         arguments = {"judge": [items_of(0, 1)], "apply": [batch], "restore": [batch.delta]}.get(call, [])
-        with dedup._alone(), pytest.raises(UsageError, match="another thread is using this Deduplicator"):
+        with dedup._alone(), pytest.raises(UsageError, match="another thread is using this Decider"):
             other.submit(getattr(dedup, call), *arguments).result(10)
         dedup.apply(batch)  # this thread goes on
 
 
 def test_preparing_and_reading_sizes_is_free() -> None:
-    with deduplicator.Deduplicator() as dedup, ThreadPoolExecutor(1) as other, dedup._alone():
+    with Decider() as dedup, ThreadPoolExecutor(1) as other, dedup._alone():
         assert len(other.submit(dedup.prepare, items_of(0, 0)).result(30)) == 30
         assert other.submit(len, dedup).result(10) == 0
         assert other.submit(lambda: dedup.index.stats().bytes + sum(dedup.rows.parts())).result(10) >= 0

@@ -1,4 +1,4 @@
-"""The changelog as a file, a journal; and the state of a Deduplicator in such a file: `Deduplicator.save` and `load`.
+"""The changelog as a file, a journal; and the state of a Deduplicator in such a file: `save` and `load`.
 
 An entry has two parts: a record (JSON of the caller about what was done) and a block (the changes to the index,
 block.py). `Deduplicator.save` writes a whole journal, and `filter --state` appends to one (tools/batch/journal.py).
@@ -43,7 +43,7 @@ import xxhash
 import zstandard
 
 from stream_dedup.changelog.block import decode, encode, split_delta, unpack_frame
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.files import replace_file
 from stream_dedup.settings import REMOVED, TABLES, Settings, load_settings
@@ -157,7 +157,7 @@ class Preamble(msgspec.Struct, frozen=True):
     nameless: int = 0  # a count of script.py
 
 
-def save(dedup: Deduplicator, path: Path, expired: int = 0, nameless: int = 0) -> int:
+def save(dedup: Decider, path: Path, expired: int = 0, nameless: int = 0) -> int:
     """Write the state; returns the file's bytes. Raises InputError if the file cannot be written.
 
     O(bytes); `Deduplicator.save` in script.py has figures.
@@ -187,8 +187,8 @@ def settings_of(path: Path, overrides: Mapping[str, dict[str, Any]]) -> Settings
     return load_settings(None, **tables)
 
 
-def restore(dedup: Deduplicator, path: Path) -> Preamble:
-    """Read a file into a new Deduplicator; returns its preamble.
+def restore(dedup: Decider, path: Path) -> Preamble:
+    """Read a file into a new Decider; returns its preamble.
 
     Raises InputError, CorruptBlock, and SchemeMismatch if it was saved under other [fingerprint] settings.
     """
@@ -216,7 +216,7 @@ def restore(dedup: Deduplicator, path: Path) -> Preamble:
     return preamble
 
 
-def _entries(dedup: Deduplicator, expired: int, nameless: int) -> Iterator[tuple[bytes, bytes]]:
+def _entries(dedup: Decider, expired: int, nameless: int) -> Iterator[tuple[bytes, bytes]]:
     preamble = Preamble(VERSION, f"{dedup.scheme_id:016x}", _judging(dedup.settings), expired, nameless)
     yield msgspec.json.encode(preamble), b""
     yield _PASSAGES, zstandard.ZstdCompressor().compress(dedup.boilerplate.entries.tobytes())
@@ -262,7 +262,7 @@ def _preamble(path: Path, first: Entry | None) -> Preamble:
     return preamble
 
 
-def _other_scheme(path: Path, preamble: Preamble, dedup: Deduplicator) -> str:
+def _other_scheme(path: Path, preamble: Preamble, dedup: Decider) -> str:
     current, saved = _judging(dedup.settings)["fingerprint"], preamble.settings.get("fingerprint", {})
     differing = [
         f"[fingerprint] {name} = {saved[name]!r} then, {current[name]!r} now"

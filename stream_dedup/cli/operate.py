@@ -54,7 +54,7 @@ def run_command(config: ConfigOption = None) -> None:
         # A batch makes thousands of tuples and no cycle. By default they are searched for one every 700: 2 µs an item.
         gc.set_threshold(20_000)
         with BrokerWatch(settings, watch):
-            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+            Worker(settings, observer=watch, decider=watch.decider).run(stop)
     log.info("stopped; each batch in work is committed or will be read again")
     _exit()
 

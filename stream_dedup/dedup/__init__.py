@@ -1,1 +1,1 @@
-"""The decision, without I/O: deduplicator.py remembers and is called, decide.py decides a batch, rule.py a pair."""
+"""The decision, without I/O: decider.py remembers and is called, decide.py decides a batch, rule.py a pair."""

@@ -1,8 +1,8 @@
-"""The input of `Deduplicator.judge`, `Prepared`, and its result: a `Batch` of verdicts, with the `Delta` of the index.
+"""The input of `Decider.judge`, `Prepared`, and its result: a `Batch` of verdicts, with the `Delta` of the index.
 
 To prepare a batch is the part of the decision that depends on the items alone, mostly their fingerprints. It is most of
 the work and needs no index, so another thread can do it while the previous batch is judged and committed. The caller of
-`judge` acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
+`judge` acts on the verdicts, writes the delta to the changelog, and passes the batch to `Decider.apply`.
 """
 
 from collections import Counter

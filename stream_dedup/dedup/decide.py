@@ -1,7 +1,7 @@
 """Decide a batch, item by item, each against what all items before it left behind; rule.py decides a single pair.
 
 core/judge.c asks an item the questions, in `judge_item`, and says how one text under two headlines gets its verdict.
-`decide` gathers what it needs: the prepared batch, the times of its items, what the Deduplicator remembers, and the
+`decide` gathers what it needs: the prepared batch, the times of its items, what the Decider remembers, and the
 earlier batches that are judged, but not yet final. It returns an `OUTCOME` for each item, with the candidate that
 decided it, and what to remember and forget. findings.py makes verdicts of the outcomes.
 

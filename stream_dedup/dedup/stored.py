@@ -1,4 +1,4 @@
-"""Refuse stored changes that no Deduplicator has made, before the first of them is applied.
+"""Refuse stored changes that no Decider has made, before the first of them is applied.
 
 A block's checksum says that it is as it was written, not who wrote it. What is applied must keep the memory consistent
 and every sum of times within 64 bits; what it says is believed.

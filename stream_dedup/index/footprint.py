@@ -22,7 +22,7 @@ BOOKKEEPING = 12
 # yet rewritten, the rest is the run that a merge writes while the old ones still exist. Measured: 1.22 to 1.27 in a
 # sliding window with batches of up to a 64th of it. A restore stays below.
 _MERGING = 1.3
-# Expired rows are removed every 64th of a window (deduplicator.py).
+# Expired rows are removed every 64th of a window (decider.py).
 _UNCLEARED = 1 / 64
 # Resident memory at its highest was 1.06 to 1.17 times `peak_bytes` at 1 and 4 million originals: the arrays of times
 # while they grow, and pages that are not returned at once.

@@ -1,7 +1,7 @@
 """Fill the catalogue's metrics from the worker's events.
 
 `Metrics` observes the worker and keeps its metrics in the registry that it is given, so two workers or two tests never
-share one. The deduplicator knows nothing of metrics: `_IndexCollector` reads its index at each scrape, on a thread of
+share one. The decider knows nothing of metrics: `_IndexCollector` reads its index at each scrape, on a thread of
 the HTTP server, while the worker goes on. It reads only counters and lengths: each is consistent in itself, but two of
 them may be a batch apart.
 """
@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.source_rules import count_rules
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupError
@@ -73,11 +73,11 @@ class Metrics(Observer):
         with suppress(KeyError):
             self._metrics[spec].remove(label)
 
-    def deduplicator(self, settings: Settings) -> Deduplicator:
-        """Make an empty deduplicator that the metrics cover: the factory for `Worker(..., deduplicator=...)`."""
-        deduplicator = Deduplicator(settings)
-        self._index.watch(deduplicator)
-        return deduplicator
+    def decider(self, settings: Settings) -> Decider:
+        """Make an empty decider that the metrics cover: the factory for `Worker(..., decider=...)`."""
+        decider = Decider(settings)
+        self._index.watch(decider)
+        return decider
 
     # -- hooks -------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ def _make(spec: Spec, registry: CollectorRegistry) -> Any:
 
 
 class _IndexCollector(Collector):
-    """Sums over all live deduplicators. Its references are weak, so the deduplicator of a closed task disappears."""
+    """Sums over all live deciders. Its references are weak, so the decider of a closed task disappears."""
 
     SPECS = (
         catalogue.ROWS, catalogue.RUNS, catalogue.WINDOW_AGE, catalogue.MEMORY, catalogue.MERGE_SECONDS,
@@ -202,16 +202,16 @@ class _IndexCollector(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lock = threading.Lock()  # the worker adds, scrapes read
-        # The sums of merge seconds, crowded keys and evicted originals must not fall when a deduplicator disappears. So
+        # The sums of merge seconds, crowded keys and evicted originals must not fall when a decider disappears. So
         # each scrape adds what has grown since the last one.
-        self._counted: WeakKeyDictionary[Deduplicator, NDArray[np.float64]] = WeakKeyDictionary()
+        self._counted: WeakKeyDictionary[Decider, NDArray[np.float64]] = WeakKeyDictionary()
         self._totals = np.zeros(3)
         registry.register(self)
 
-    def watch(self, deduplicator: Deduplicator) -> None:
-        """Include this deduplicator in the sums from now on."""
+    def watch(self, decider: Decider) -> None:
+        """Include this decider in the sums from now on."""
         with self._lock:
-            self._counted[deduplicator] = np.zeros(3)
+            self._counted[decider] = np.zeros(3)
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:

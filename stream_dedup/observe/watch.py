@@ -1,7 +1,7 @@
 """All observers of a worker behind one object: metrics, health, HTTP server, notices in the log, watch on memory.
 
     with Watch(settings, version, show=show) as watch:
-        Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+        Worker(settings, observer=watch, decider=watch.decider).run(stop)
 
 The server listens before the worker starts: health is "starting" while the worker connects to the cluster.
 
@@ -186,7 +186,7 @@ class Watch(ObserverGroup):
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
         self.health = Health(stall_seconds(settings))
         self.metrics = Metrics(self.registry, settings, version, self.health.state)
-        self.deduplicator = self.metrics.deduplicator
+        self.decider = self.metrics.decider
         shown = show(self)
         self._server: ObserveServer | None = None
         self.url: str | None = None

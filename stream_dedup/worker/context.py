@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.runtime import REAL, Bounded, Runtime
@@ -29,7 +29,7 @@ class WorkerContext:
     settings: Settings
     observer: Observer
     runtime: Runtime
-    deduplicator: Callable[[Settings], Deduplicator]  # makes an empty index
+    decider: Callable[[Settings], Decider]  # makes an empty index
     remaining: Callable[[], float]  # seconds until the worker must have ended
     said: set[str] = field(default_factory=set)  # the names of warnings that were logged
 

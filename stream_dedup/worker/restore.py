@@ -27,7 +27,7 @@ from stream_dedup.changelog import MOST_BYTES, PARTITIONS
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
 from stream_dedup.changelog.headers import CURE, RestoreResult, blocks_start, is_block, placed, span_of
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
 from stream_dedup.kafka import client, patches
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
@@ -83,7 +83,7 @@ class ChangelogReader:
         task: str,
         partitions: IndexPartitions,
         owner: str,
-        dedup: Deduplicator,
+        dedup: Decider,
         builder: EntryBuilder,
         topic_id: Callable[[], str] = lambda: "",
     ) -> None:

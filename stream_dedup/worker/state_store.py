@@ -52,7 +52,7 @@ class StateStore:
         self.places = index_partitions(self.topic, number)
         self.owner = f"{context.settings.kafka.group_id}-{name}"  # also its producer's transactional id
         self._monotonic = context.runtime.monotonic
-        self.dedup = context.deduplicator(context.settings)
+        self.dedup = context.decider(context.settings)
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
         self._ends: Mapping[TopicPartition, int] | None = None  # of the changelog, when last asked

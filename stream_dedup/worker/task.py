@@ -9,7 +9,7 @@
 
 The worker's loop never waits for an opening: it polls the group and works on other tasks, and several tasks open side
 by side. So the index belongs to one thread at a time: to the opener's in OPENING and CANCELLING, otherwise to the
-loop's. A `Deduplicator` refuses a second thread; only its `prepare` may run beside (judge.py).
+loop's. A `Decider` refuses a second thread; only its `prepare` may run beside (judge.py).
 
 A failure closes the pipeline and rolls back what was not confirmed (`close_pipeline`). The state store survives: it
 holds what was read from the changelog and what this task has committed. The next opening reads the entries written

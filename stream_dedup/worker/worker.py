@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import (
     Fenced,
     Interrupted,
@@ -75,7 +75,7 @@ _GLOBAL = "global"
 
 
 class Worker:
-    """One member of the group. `deduplicator` makes an empty index."""
+    """One member of the group. `decider` makes an empty index."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class Worker:
         *,
         observer: Observer | None = None,
         runtime: Runtime = REAL,
-        deduplicator: Callable[[Settings], Deduplicator] = Deduplicator,
+        decider: Callable[[Settings], Decider] = Decider,
     ) -> None:
         self._settings = settings
         self._observer = observer or Observer()
         self._is_global = settings.worker.is_global
         self._retryable = (*_RETRYABLE, LoginRefused) if settings.kafka.login_is_in_file else _RETRYABLE
         self._runtime, self._monotonic = runtime, runtime.monotonic
-        self._context = WorkerContext(settings, self._observer, runtime, deduplicator, self._remaining)
+        self._context = WorkerContext(settings, self._observer, runtime, decider, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
         self._membership: Any = None  # as it was right after the last poll (P4)

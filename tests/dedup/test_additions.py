@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.settings import load_settings
 from tests.dedup.world import BANK, FERRY, TITLE, item
@@ -13,7 +13,7 @@ REPLACED = BANK[1].split()[3]
 def adds(before: str, after: str, title: str = TITLE, hour: float = 1) -> str:
     """What the second version of an article adds to the first one."""
     first, second = item("a", before), item("a", after, hour=hour, title=title)
-    with Deduplicator(load_settings(policy={"updates": "forward"})) as dedup:
+    with Decider(load_settings(policy={"updates": "forward"})) as dedup:
         verdict = dedup.judge([first, second]).verdicts[1]
     assert verdict.kind is Kind.UPDATE
     assert verdict.evidence is not None
@@ -55,7 +55,7 @@ def test_a_last_line_that_names_the_site_is_not_named() -> None:
     sentence = "Divers of the coast guard found the missing engineer in a cabin."
     text = " ".join([*BANK[:2], sentence, *BANK[2:]]) + "\nRead more local news on Harbor Post."
     items = [item("a", " ".join(BANK), "harborpost.example"), item("a", text, "harborpost.example", hour=1)]
-    with Deduplicator(load_settings(policy={"updates": "forward"})) as dedup:
+    with Decider(load_settings(policy={"updates": "forward"})) as dedup:
         verdict = dedup.judge(items).verdicts[1]
     assert verdict.evidence is not None
     assert verdict.evidence.adds == sentence.rstrip(".")

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.item import Item
 from tests.dedup import world
 from tests.dedup.world import judged, told
@@ -88,7 +88,7 @@ def test_a_bulletin_of_another_day_is_never_held_back(kind: str, seed: int) -> N
     """Days in a row; the hour varies as that of a feed does."""
     hours, days = Random(seed), range(11, 18)
     items = [item(f"{day}", drawn(kind, day, seed), 24 * (day - 11) + hours.uniform(0, 5)) for day in days]
-    assert [str(one.kind) for one in judged(Deduplicator(), items) if not one.forward] == []
+    assert [str(one.kind) for one in judged(Decider(), items) if not one.forward] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,7 +97,7 @@ def test_the_same_bulletin_sent_again_on_the_same_day_is_held_back(kind: str) ->
     items = [item("yesterday", drawn(kind, 13), -24), item("first", content, 0), item("again", content, 2)]
     items.append(item("elsewhere", (title, f"{text} ({title})"), 3, "other.example"))
     items.append(item("corrected a comma", (title, text.replace(",", ";", 1)), 4))
-    assert told(judged(Deduplicator(), items)[2:]) == [("duplicate", "first")] * 3
+    assert told(judged(Decider(), items)[2:]) == [("duplicate", "first")] * 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,5 +110,5 @@ def test_a_list_in_which_only_the_date_and_one_figure_are_new_is_let_through(kin
     for n, one in enumerate(figures):
         changed = f"{tomorrow[: one.start()]}{one[0]}{one[0][-1]}{n}{tomorrow[one.end() :]}"
         items = [item("yesterday", (title, text), 0), item("today", (title, changed), 24)]
-        held += [tomorrow[one.start() - 10 : one.end() + 10]] * (not judged(Deduplicator(), items)[1].forward)
+        held += [tomorrow[one.start() - 10 : one.end() + 10]] * (not judged(Decider(), items)[1].forward)
     assert len(held) <= len(figures) / 10, held

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.dedup.world import BANK, FERRY, HOUR, MENU, OTHER, START, judged, told
@@ -323,7 +323,7 @@ CASES = [
 
 
 def shown(items: list[Item], decision: dict[str, Any] | None = None) -> str:
-    with Deduplicator(load_settings(decision=decision or {})) as dedup:
+    with Decider(load_settings(decision=decision or {})) as dedup:
         return "".join("+" if one.forward else "-" for one in judged(dedup, items))
 
 
@@ -342,7 +342,7 @@ def test_a_story_that_grows_is_an_update_once_and_its_copies_name_it() -> None:
         item("grown, cut", (CLOSED, " ".join([*LATER[:2], *STORY[:4], LATER[2]])), 29),
         item("late copy of the first", (CLOSED, ARTICLE), 30),
     ]
-    assert told(judged(Deduplicator(), items)) == [
+    assert told(judged(Decider(), items)) == [
         ("unique", None), ("duplicate", "first"), ("update", "first"), *[("duplicate", "grown")] * 3,
         ("duplicate", "first"),
     ]  # fmt: skip
@@ -353,7 +353,7 @@ def test_whichever_copy_comes_first_is_the_original(order: tuple[int, ...]) -> N
     texts = [ARTICLE, replaced(ARTICLE, IN_WORDS), f"{ARTICLE}\nRead more on our site"]
     first, *others = [item(f"n{n}", (CLOSED, texts[n]), hour) for hour, n in enumerate(order)]
     expected = [("unique", None), *[("duplicate", first.id)] * 2]
-    assert told(judged(Deduplicator(), [first, *others])) == expected
+    assert told(judged(Decider(), [first, *others])) == expected
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------

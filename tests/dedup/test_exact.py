@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -38,9 +38,9 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
 def test_bodies_beyond_four_gigabytes_are_read_where_they_are(
     news: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = judged(Deduplicator(EXACT), news, 50)
+    plain = judged(Decider(EXACT), news, 50)
     monkeypatch.setattr(rows, "_MAX_UINT32", 5000)  # bytes
-    assert judged(Deduplicator(EXACT), news, 50) == plain
+    assert judged(Decider(EXACT), news, 50) == plain
 
 
 def test_a_body_that_is_cut_short_is_compared_as_far_as_it_is_stored(news: list[Item]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.index.hybrid import Found, HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.news.item import Item, Tombstone
@@ -60,7 +60,7 @@ def version(n: int) -> Item:
     return Item("v", f"Bridge opens {n}", f"The bridge opens on Monday, for the {n}th time", "a.example", START + n)
 
 
-def fed(dedup: Deduplicator, items: list[Item], size: int = 100) -> Iterator[Any]:
+def fed(dedup: Decider, items: list[Item], size: int = 100) -> Iterator[Any]:
     for start in range(0, len(items), size):
         batch = dedup.judge(items[start : start + size])
         dedup.apply(batch)
@@ -69,7 +69,7 @@ def fed(dedup: Deduplicator, items: list[Item], size: int = 100) -> Iterator[Any
 
 def tombstones(count: int, steps: Steps) -> int:
     """As many tombstones of an id as there are originals with it, in one batch; and new items of the id."""
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         assert len([*fed(dedup, [separate(n) for n in range(count)])])
         ready = dedup.prepare([Tombstone("same id", START + n, 0, n) for n in range(count)] + [separate(-1)])
         taken = steps.of(lambda: dedup.apply(dedup.judge(ready)))
@@ -78,13 +78,13 @@ def tombstones(count: int, steps: Steps) -> int:
 
 
 def versions_in_a_batch(count: int, steps: Steps) -> int:
-    with Deduplicator(FORWARD) as dedup:
+    with Decider(FORWARD) as dedup:
         ready = dedup.prepare([version(n) for n in range(count)])
         return steps.of(lambda: dedup.apply(dedup.judge(ready)))
 
 
 def restored_versions(count: int, steps: Steps) -> int:
-    with Deduplicator(FORWARD) as dedup, Deduplicator(FORWARD) as other:
+    with Decider(FORWARD) as dedup, Decider(FORWARD) as other:
         deltas = [*fed(dedup, [version(n) for n in range(count)], 20)]
 
         def restore() -> None:
@@ -96,7 +96,7 @@ def restored_versions(count: int, steps: Steps) -> int:
 
 
 def restored_tombstones(count: int, steps: Steps) -> int:
-    with Deduplicator() as dedup, Deduplicator() as other:
+    with Decider() as dedup, Decider() as other:
         deltas = [*fed(dedup, [separate(n) for n in range(count)])]
         for n in range(count // 20):
             batch = dedup.judge([Tombstone("same id", START + n, 0, n) for n in range(20)])
@@ -122,7 +122,7 @@ def test_twice_the_deletions_take_twice_the_steps(
 
 
 def test_deletions_of_one_name_are_one() -> None:
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         dedup.apply(dedup.judge([separate(0)]))
         batch = dedup.judge([Tombstone("same id", START, 0, n) for n in range(9)])
         assert len(batch.delta.forgotten) == 1

@@ -16,9 +16,9 @@ import pytest
 
 from stream_dedup.changelog import journal
 from stream_dedup.changelog.block import decode, encode, merge_deltas, split_delta
-from stream_dedup.dedup import deduplicator
+from stream_dedup.dedup import decider
 from stream_dedup.dedup.batch import Batch, Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
@@ -60,9 +60,9 @@ def changes_of(delta: Delta) -> set[str]:
     return {str(one) for one in (*rows, *delta.forgotten["name"].tolist())}
 
 
-def restored(settings: Settings, deltas: Sequence[Delta], random: np.random.Generator) -> Deduplicator:
-    """A Deduplicator restored from the blocks of these deltas, of which some are merged and split."""
-    dedup, at = Deduplicator(settings), 0
+def restored(settings: Settings, deltas: Sequence[Delta], random: np.random.Generator) -> Decider:
+    """A Decider restored from the blocks of these deltas, of which some are merged and split."""
+    dedup, at = Decider(settings), 0
     while at < len(deltas):
         size = int(random.choice([1, 2, 30]))
         merged = merge_deltas(deltas[at : at + size])
@@ -92,13 +92,13 @@ def test_every_history_gives_the_same_verdicts_evidence_and_changes(
     if family == "crowded":
         crowd_anchors(monkeypatch)
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
-    monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
+    monkeypatch.setattr(decider, "most_originals", lambda *_: most)  # fewer than the settings allow
     monkeypatch.setattr(journal, "_ROWS", 50)
-    monkeypatch.setattr(deduplicator, "HybridIndex", partial(HybridIndex, bucket_limit=bucket_limit))
+    monkeypatch.setattr(decider, "HybridIndex", partial(HybridIndex, bucket_limit=bucket_limit))
     settings = load_settings(window={"length": "3d"}, fingerprint=FAMILIES[family])
     items, random = crowded_feed(seed), np.random.default_rng(seed)
     expected: list[tuple[Any, set[str]]] = []
-    with Deduplicator(settings) as plain:
+    with Decider(settings) as plain:
         for item in items:
             batch = plain.judge([item], LATEST)
             plain.apply(batch)
@@ -106,7 +106,7 @@ def test_every_history_gives_the_same_verdicts_evidence_and_changes(
     stages = {"none", "id", "body", "policy"} | (set() if family == "simhash" else {"exact", "headline"})
     assert {verdict["stage"] for verdict, _ in expected} >= stages
 
-    dedup, confirmed, pending, at, happened = Deduplicator(settings), list[Delta](), list[Batch](), 0, Counter[str]()
+    dedup, confirmed, pending, at, happened = Decider(settings), list[Delta](), list[Batch](), 0, Counter[str]()
     while at < len(items):
         batch = dedup.judge(items[at : at + int(random.choice([1, 2, 7, 40]))], LATEST)
         part = expected[at : at + len(batch.verdicts)]
@@ -129,7 +129,7 @@ def test_every_history_gives_the_same_verdicts_evidence_and_changes(
         if action == "save":
             journal.save(dedup, tmp_path / "memory")
             dedup.close()
-            dedup = Deduplicator(settings)
+            dedup = Decider(settings)
             journal.restore(dedup, tmp_path / "memory")
             check(dedup.index)
         happened[action] += 1

@@ -7,7 +7,7 @@ import pytest
 
 from stream_dedup import Deduplicator as ScriptDeduplicator
 from stream_dedup.changelog.block import decode
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import BadItem, UsageError
 from stream_dedup.news.item import Item, Tombstone
@@ -22,7 +22,7 @@ NEWS = f"{prose(50, 60)}. {prose(51, 60)}."
 
 @pytest.mark.parametrize("updates", ["compare", "forward", "drop"])
 def test_two_feeds_that_count_from_one_do_not_disturb_each_other(updates: str) -> None:
-    with Deduplicator(load_settings(policy={"updates": updates})) as dedup:
+    with Decider(load_settings(policy={"updates": updates})) as dedup:
         first = judged(dedup, [story("1", BRIDGE, "a.example"), story("1", QUAY, "b.example", 1)])
         copies = judged(dedup, [story("7", BRIDGE, "c.example", 2), story("8", QUAY, "c.example", 3)])
         later = judged(dedup, [story("1", BRIDGE, "a.example", 4, NEWS), story("9", QUAY, "c.example", 5)])
@@ -34,12 +34,12 @@ def test_two_feeds_that_count_from_one_do_not_disturb_each_other(updates: str) -
 
 def test_a_known_text_under_the_id_of_another_article_is_a_duplicate() -> None:
     items = [story("1", BRIDGE), story("2", QUAY), story("1", QUAY, "b.example", 1), story("2", BRIDGE, "a.example", 2)]
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         assert told(judged(dedup, items)) == [("unique", None)] * 2 + [("duplicate", "2"), ("duplicate", "1")]
 
 
 def test_an_equal_id_of_another_source_is_a_new_version_if_the_article_is_the_same() -> None:
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         verdicts = judged(dedup, [story("1", BRIDGE, "a.example"), story("1", BRIDGE, "www.a.example", 1, NEWS)])
     assert told(verdicts) == [("unique", None), ("update", "1")]
     assert "same id" in verdicts[1].reason
@@ -59,7 +59,7 @@ def test_a_new_version_is_held_back_like_a_copy_under_another_id_unless_a_senten
     known, held = story("1", BRIDGE, more="Only the first has this."), {}
     for name in ("1", "2"):
         text = f"{' '.join(prose(BRIDGE).split()[:cut])}. {more}"
-        with Deduplicator() as dedup:
+        with Decider() as dedup:
             verdict = judged(dedup, [known, msgspec.structs.replace(known, id=name, text=text, time=START + HOUR)])[1]
         held[name] = verdict.kind is Kind.DUPLICATE
         assert verdict.evidence is None or verdict.evidence.novelty is not None, "it is computed"
@@ -70,14 +70,14 @@ def test_a_new_version_is_held_back_like_a_copy_under_another_id_unless_a_senten
 def test_an_update_that_is_let_through_replaces_its_original() -> None:
     """The latest version counts, not every earlier one: the reader of the second has to see the first again."""
     versions = [item("a"), item("a", OTHER, title="Asteroid")]
-    with Deduplicator() as dedup, Deduplicator() as again:
+    with Decider() as dedup, Decider() as again:
         verdicts = judged(dedup, [*versions, item("b"), item("c", OTHER, title="Asteroid")])
         assert told(verdicts) == [("unique", None), ("update", "a"), ("unique", None), ("duplicate", "a")]
         assert told(judged(again, [*versions, item("a")])) == [("unique", None), ("update", "a"), ("update", "a")]
 
 
 def test_a_unique_item_names_the_nearest_one_and_no_original() -> None:
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         _, second = judged(dedup, [story("1", BRIDGE), story("1", QUAY, "b.example", 1)])
     row = second.as_json()
     assert (row["verdict"], row["original"], row["nearest"]["id"]) == ("unique", None, "1")
@@ -89,7 +89,7 @@ def test_a_unique_item_names_the_nearest_one_and_no_original() -> None:
 
 def test_a_tombstone_forgets_all_that_have_its_id_because_it_names_no_source() -> None:
     items = [story("1", BRIDGE, "a.example"), story("1", QUAY, "b.example"), story("2", MUSEUM), Tombstone("1", START)]
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         verdicts = judged(dedup, [*items, *(story(f"{n}", n + 1, "c.example", 2) for n in range(3))])
     assert kinds(verdicts)[3:] == ["tombstone", "unique", "unique", "duplicate"]
 
@@ -102,7 +102,7 @@ def test_a_tombstone_need_not_have_the_clock_of_the_items(days: int, size: int) 
         [story("1", BRIDGE, hour=9), Tombstone("1", START + days * DAY), story("2", BRIDGE, hour=10)],
         list[bytes](),
     )
-    with Deduplicator() as dedup, Deduplicator() as restored:
+    with Decider() as dedup, Decider() as restored:
         assert kinds(judged(dedup, items, size, blocks=blocks)) == ["unique", "tombstone", "unique"]
         for data in blocks:
             restored.restore(decode(data, dedup.scheme_id, dedup.scheme.signature_dtype))
@@ -134,7 +134,7 @@ def test_copies_updates_and_versions_keep_the_story(size: int) -> None:
         item("of the version", longest), story("other", BRIDGE), Tombstone("other", START), BadItem("json", "cut"),
         item("empty", "", title=""),
     ]  # fmt: skip
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         verdicts = judged(dedup, lineage, size)
     assert kinds(verdicts) == ["unique", "duplicate", "update", "duplicate", "update", "duplicate", "unique",
                                "tombstone", "bad", "bad"]  # fmt: skip
@@ -146,7 +146,7 @@ def test_copies_updates_and_versions_keep_the_story(size: int) -> None:
 
 def test_a_story_outlives_its_first_original() -> None:
     longer = f"{FERRY} {OTHER}"
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         judged(dedup, [item("first"), item("update", longer, hour=1)])
         assert dedup.forget("first")
         [copy] = judged(dedup, [item("copy", longer, hour=2)])
@@ -187,7 +187,7 @@ def test_ids_that_sites_share_change_nothing(seed: int, updates: str) -> None:
     assert len({one.id for one in own}) > len({one.id for one in shared}) + 10
     fates = []
     for items in (shared, own):
-        with Deduplicator(load_settings(policy={"updates": updates})) as dedup:
+        with Decider(load_settings(policy={"updates": updates})) as dedup:
             verdicts = judged(dedup, items, 7)
         fates.append([(one.kind, one.forward, one.original and one.original.offset) for one in verdicts])
     assert fates[0] == fates[1]
@@ -198,7 +198,7 @@ def test_one_id_on_everything_does_not_crowd_out_the_originals() -> None:
     """Of other sources, so that each is an article of its own."""
     items = [story("x", n + 1, f"s{n}.example", n / 100) for n in range(40)]
     items += [story("x", n + 1, f"t{n}.example", 1 + n / 100, "More.") for n in range(40)]
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         verdicts = judged(dedup, [msgspec.structs.replace(one, offset=n) for n, one in enumerate(items)], 7)
     assert kinds(verdicts) == ["unique"] * 40 + ["duplicate"] * 40
     assert [one.original.offset for one in verdicts if one.original] == list(range(40))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.rule import probability, rule_of
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
@@ -54,7 +54,7 @@ def novelty(verdict: Verdict) -> float:
 def test_the_evidence_of_a_fuller_version_is_what_it_adds_and_the_rule_s_novelty() -> None:
     teaser, whole = (re.findall(r"\w+", text.lower()) for text in (f"{TITLE} {BANK[0]}", FERRY))
     new = sum(word not in teaser for word in whole)
-    dedup, items = Deduplicator(), [item("a", BANK[0]), item("b", source="a.example", hour=1)]
+    dedup, items = Decider(), [item("a", BANK[0]), item("b", source="a.example", hour=1)]
     prints = dedup.prepare(items).prints
     pair = np.array([1]), np.array([0])
     pairs = compare(prints, prints.signatures, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
@@ -77,7 +77,7 @@ def test_a_site_s_standard_notice_is_nothing_new_once_it_is_known(originals: int
         *(other(n, NOTICE, n) for n in range(originals)),
         *(item(f"{n}", one, "harbour.example", 4) for n, one in texts),
     ]
-    *firsts, copy = judged(Deduplicator(), items)
+    *firsts, copy = judged(Decider(), items)
     assert set(kinds(firsts)) == {"unique"}
     assert copy.kind is kind
     assert copy.evidence is not None
@@ -87,7 +87,7 @@ def test_a_site_s_standard_notice_is_nothing_new_once_it_is_known(originals: int
 
 def test_only_articles_of_their_own_teach() -> None:
     """Sentences that recur only in copies and updates of one article are not boilerplate."""
-    dedup = Deduplicator()
+    dedup = Decider()
     texts = [BANK[0], FERRY, f"{FERRY} {sentences(1, 7)}", f"{FERRY} {sentences(1, 14)}"]
     verdicts = judged(dedup, [item(f"a{n}", text, "a.example", 3 * n) for n, text in enumerate(texts)])
     assert kinds(verdicts) == ["unique", "update", "update", "update"]
@@ -101,7 +101,7 @@ def test_only_articles_of_their_own_teach() -> None:
 
 def test_a_site_that_changes_its_template_is_learnt_anew_within_a_day_of_its_feed() -> None:
     """Six articles a day: a new notice replaces the old one, which expires with the window."""
-    dedup = Deduplicator(load_settings(window={"length": "3d"}))
+    dedup = Decider(load_settings(window={"length": "3d"}))
     old = [other(n, NOTICE, 4 * n) for n in range(12)]
     new = [other(100 + n, NEW_NOTICE, 48 + 4 * n) for n in range(24)]
 

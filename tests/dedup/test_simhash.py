@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
@@ -22,7 +22,7 @@ def picture(name: str, fingerprint: int, time: int = 0, source: str = "a.example
 
 def test_the_distance_alone_decides() -> None:
     """Neither a headline, a site, a day nor a new sentence: within the distance it is held back, beyond it is not."""
-    cut, dedup = " ".join(FERRY.split()[:30]), Deduplicator(load_settings(fingerprint={"family": "simhash"}))
+    cut, dedup = " ".join(FERRY.split()[:30]), Decider(load_settings(fingerprint={"family": "simhash"}))
     feed = [
         Item("a", "Ferry out of service", FERRY, "a.example", 0),
         Item("b", "A wholly different headline", f"{FERRY} 38", "a.example", 3 * 24 * 3_600_000),
@@ -46,7 +46,7 @@ def test_the_distance_alone_decides() -> None:
 
 
 def test_given_fingerprints_know_nothing_else() -> None:
-    dedup = Deduplicator(load_settings(**GIVEN))
+    dedup = Decider(load_settings(**GIVEN))
     assert dedup.scheme.key_columns == 11
     assert dedup.scheme.signature_dtype.itemsize < 70
     pictures = [("a", 0), ("b", 0b111), ("c", 0b1111), ("a", 0), ("a", 2**40 - 1)]

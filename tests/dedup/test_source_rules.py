@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.dedup.verdict import Stage, Verdict
 from stream_dedup.news.item import Item, Tombstone
@@ -29,7 +29,7 @@ def judge(
     size: int = 1,
     **sources: Sequence[str],
 ) -> list[Verdict]:
-    with Deduplicator(load_settings(sources=sources, policy=dict(policy or {}))) as dedup:
+    with Decider(load_settings(sources=sources, policy=dict(policy or {}))) as dedup:
         return judged(dedup, items, size)
 
 
@@ -81,7 +81,7 @@ def test_the_most_exact_name_counts_whatever_the_case() -> None:
         "https://sport.wire.example/7", "https://www.wire.example", "https://b.ads.wire.example/7", "wire.example.com",
         "ELM valley wire", "example",
     ]  # fmt: skip
-    with Deduplicator(load_settings(sources=rules)) as dedup, Deduplicator() as plain:
+    with Decider(load_settings(sources=rules)) as dedup, Decider() as plain:
         prepared = dedup.prepare([story(str(n), source) for n, source in enumerate(sources)])
         assert plain.scheme_id == dedup.scheme_id
     assert prepared.rules == ["pass", "pass", "ignore", "", "prefer", ""]

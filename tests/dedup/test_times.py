@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from stream_dedup.dedup.clocks import CLOCK, Clocks
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.news.item import Item
@@ -45,8 +45,8 @@ def feed(count: int, start: int, step: int, seed: int = 1, partition: int = 0) -
     return items
 
 
-def judged(items: Sequence[Item], size: int = 500, dedup: Deduplicator | None = None) -> list[Verdict]:
-    return world.judged(Deduplicator() if dedup is None else dedup, items, size, LATEST)
+def judged(items: Sequence[Item], size: int = 500, dedup: Decider | None = None) -> list[Verdict]:
+    return world.judged(Decider() if dedup is None else dedup, items, size, LATEST)
 
 
 def told(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str | None]]:
@@ -133,7 +133,7 @@ GIVEN: dict[str, Any] = {"fingerprint": {"family": "given"}, "item": {"fields": 
 @pytest.mark.parametrize("size", [500, 7000])
 def test_beyond_the_most_originals_those_that_came_first_are_forgotten(size: int) -> None:
     settings = load_settings(window={"max_originals": MOST}, **GIVEN)
-    dedup = Deduplicator(settings)
+    dedup = Decider(settings)
     numbers = list(range(MOST + 100))
     # The newest 20,000 are kept, from 100 on; each item that is let through replaces the oldest.
     copies = {100: "duplicate", 99: "unique", 101: "duplicate", -100: "unique", -101: "unique", MOST // 2: "duplicate"}

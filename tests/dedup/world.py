@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.dedup.clocks import FAR_FUTURE
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
@@ -45,7 +45,7 @@ def story(name: str, number: int, source: str = "a.example", hour: float = 0, mo
 
 
 def judged(
-    dedup: Deduplicator,
+    dedup: Decider,
     items: Sequence[Item | Tombstone | BadItem],
     size: int = 1,
     latest: int = FAR_FUTURE,

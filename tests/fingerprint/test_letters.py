@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.lab.figures.short import misspelt
@@ -31,7 +31,7 @@ def held_back(settings: Settings, errors: int) -> int:
         for _ in range(errors):
             post = misspelt(post, chance)
         items.append(text(post, 100 + number, "second.example"))
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         forward = [verdict.forward for verdict in dedup.judge(items).verdicts]
     assert all(forward[: len(POSTS)])
     return forward[len(POSTS) :].count(False)

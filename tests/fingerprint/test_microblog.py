@@ -6,7 +6,7 @@ The others are unlike.
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.settings import load_settings
 from tests.fingerprint.built import items
 
@@ -45,7 +45,7 @@ STREAMS: list[tuple[dict[str, object], dict[str, object]]] = [({}, {}), ({"shing
 def test_the_stream_holds_back_the_copies(
     posts: list[str], fingerprint: dict[str, object], decision: dict[str, object]
 ) -> None:
-    with Deduplicator(load_settings(fingerprint=fingerprint, decision=decision)) as dedup:
+    with Decider(load_settings(fingerprint=fingerprint, decision=decision)) as dedup:
         verdicts = dedup.judge(items(*posts)).verdicts
     found = {int(v.id): int(v.original.id) for v in verdicts if v and v.original and not v.forward}
     assert found == ORIGINAL_OF

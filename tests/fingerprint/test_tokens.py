@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.fingerprint.characters import same_letters
 from stream_dedup.fingerprint.headlines import cut_label, cut_site_suffix
 from stream_dedup.fingerprint.kernel import word_spans
@@ -241,7 +241,7 @@ def test_a_headline_of_megabytes_is_read_in_linear_time(piece: str) -> None:
 def forwarded(*headlines: str) -> list[bool]:
     """Which of these headlines, each alone and of another site, are let through."""
     items = [Item(str(n), one, "", f"{n}.example", 1_700_000_000_000 + n) for n, one in enumerate(headlines)]
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         return [verdict.forward for verdict in dedup.judge(items).verdicts if verdict]
 
 

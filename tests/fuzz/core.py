@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_dedup import Item
 from stream_dedup.changelog import block
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 from stream_dedup.settings import load_settings
 from tests.fuzz.hostile import PIECES
@@ -57,7 +57,7 @@ def judge_mutants(fingerprint: Mapping[str, Any], seed: int, count: int) -> int:
     )
     judged = passed = 0
     while judged < count:
-        with Deduplicator(settings) as dedup:
+        with Decider(settings) as dedup:
             end = min(count, judged + _MOST_ITEMS)
             while judged < end:
                 items = []
@@ -81,7 +81,7 @@ class _Restoring:
         self._items = [
             Item(f"id {n}", f"{_HEADLINE} {n}", text, "a.example", NOW + n) for n, text in enumerate(_BODIES)
         ]
-        with Deduplicator(self._settings) as dedup:
+        with Decider(self._settings) as dedup:
             self._scheme, self._dtype = dedup.scheme_id, dedup.scheme.signature_dtype
             self._delta = dedup.judge(self._items).delta
         self.seed = self._delta.signatures.tobytes()
@@ -92,7 +92,7 @@ class _Restoring:
         raw[: len(data)] = data[: len(raw)]
         damaged = replace(self._delta, signatures=np.frombuffer(raw, self._dtype))
         delta = block.decode(block.encode(damaged, self._scheme), self._scheme, self._dtype)
-        with Deduplicator(self._settings) as dedup:
+        with Decider(self._settings) as dedup:
             dedup.restore(delta)
             batch = dedup.judge(self._items)
             assert len(batch.verdicts) == len(self._items)
@@ -111,7 +111,7 @@ def restore_mutants(family: str, seed: int, count: int) -> int:
 
 def judge_skewed(family: str, skew: str, words: int) -> None:
     """Judge a text of chosen hashes twice, as a new one and as a copy."""
-    with Deduplicator(load_settings(fingerprint=dict(FAMILIES[family]))) as dedup:
+    with Decider(load_settings(fingerprint=dict(FAMILIES[family]))) as dedup:
         text = skewed_text(skew, words, dedup.scheme.token_seed)
         for name, kind in (("1", "unique"), ("2", "duplicate")):
             batch = dedup.judge(

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from stream_dedup import Item
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Tombstone
 from stream_dedup.settings import load_settings
@@ -82,7 +82,7 @@ def steps_of(family: str, size: int) -> Iterator[tuple[str, Callable[[], object]
     """The phases of a family, each with its function."""
     settings = load_settings(policy={"updates": "forward" if family == "versions" else "compare"})
     decode, count = Decoder(settings.item), _RECORDS * size
-    with Deduplicator(settings) as dedup, Deduplicator(settings) as other:
+    with Decider(settings) as dedup, Decider(settings) as other:
         if family in _TEXTS:
             text = _TEXTS[family](_LETTERS * size)
             records = [record_of("text", one) for one in (text, f"{text} It opened on Monday, said the mayor.")]

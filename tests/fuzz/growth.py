@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.fingerprint.kernel import word_spans
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder
@@ -63,7 +63,7 @@ def ways() -> dict[str, Way]:
 
 def _judge(settings: Settings, decode: Decoder, field: str, text: str) -> None:
     """Judge an item twice: as a new one, and as a copy."""
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         for _ in range(2):
             dedup.apply(dedup.judge([decode(record_of(field, text), b"key", None, 0, 1)]))
 
@@ -71,7 +71,7 @@ def _judge(settings: Settings, decode: Decoder, field: str, text: str) -> None:
 def _judge_edit(settings: Settings, decode: Decoder, text: str) -> None:
     """Judge a text, and then one whose last tenth alone is known; before it stands the rest, backwards."""
     cut = len(text) - len(text) // 10
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         for one in (text, text[:cut][::-1] + text[cut:]):
             dedup.apply(dedup.judge([decode(record_of("text", one), b"key", None, 0, 1)]))
 
@@ -94,7 +94,7 @@ def _explain(text: str) -> None:
 def _report(settings: Settings, text: str) -> None:
     report = Report(settings, Path("report.html"), "a file")
     items = [Item("1", text, text, text, 1, 0, 1), Item("2", text, f"{text} {text}", text, 2, 0, 2)]
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         report.add(items, dedup.judge(items).verdicts, "{}:{}".format)
     report.html()
 

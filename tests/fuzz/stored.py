@@ -20,7 +20,7 @@ from stream_dedup.changelog.headers import (
     offsets_header,
 )
 from stream_dedup.changelog.journal import MAGIC, packed, read_entries, write_entries
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
@@ -32,8 +32,8 @@ from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW
 
 
-def _new(**fingerprint: Any) -> Deduplicator:
-    return Deduplicator(load_settings(fingerprint=fingerprint))
+def _new(**fingerprint: Any) -> Decider:
+    return Decider(load_settings(fingerprint=fingerprint))
 
 
 _ITEMS = [Item(f"id {n}", f"Bridge {n} opens", f"The bridge {n} over the Elm opened.", "a", NOW) for n in range(3)]
@@ -138,7 +138,7 @@ def _entries_of(data: bytes, blocks: list[bytes]) -> bytes:
 
 @cache
 def _saved_state() -> tuple[bytes, list[bytes]]:
-    """The records of a saved Deduplicator, as lines, and the blocks."""
+    """The records of a saved Decider, as lines, and the blocks."""
     path = scratch() / "saved-seed"
     with _new() as dedup:
         dedup.apply(dedup.judge(_ITEMS))

@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 import msgspec
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, RegistryAway, UsageError
 from stream_dedup.news import dates
@@ -174,7 +174,7 @@ class Verdicts:
     """Judge records of any time, and an item of their neighbourhood before and after them."""
 
     def __init__(self) -> None:
-        self._dedup: Deduplicator | None = None
+        self._dedup: Decider | None = None
         self._decode = Decoder(ItemSettings())
         self._calls = 0
 
@@ -182,7 +182,7 @@ class Verdicts:
         if self._dedup is None or self._calls % _CALLS == 0:
             if self._dedup is not None:
                 self._dedup.close()
-            self._dedup = Deduplicator(load_settings())
+            self._dedup = Decider(load_settings())
         self._calls += 1
         time = int.from_bytes(data[:8], "big", signed=True)
         found = self._decode(data[8:], data[:3], time, 0, self._calls)

@@ -22,7 +22,7 @@ from kafka.record.memory_records import MemoryRecords
 from stream_dedup.changelog import block, journal
 from stream_dedup.changelog.headers import RestoreResult, SequenceRange
 from stream_dedup.changelog.journal import read_entries, write_entries
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, UsageError
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
@@ -266,7 +266,7 @@ def test_what_cannot_be_read_ends_in_one_documented_error(
 
 
 def test_a_block_of_other_tables_is_refused() -> None:
-    with Deduplicator(load_settings()) as dedup:
+    with Decider(load_settings()) as dedup:
         delta = dedup.judge([read(id="1", title="Elm bridge opens")]).delta
         with pytest.raises(CorruptBlock, match="3 keys a row"):
             dedup.restore(dataclasses.replace(delta, keys=delta.keys[:, :3]))
@@ -306,8 +306,8 @@ def test_a_hundred_thousand_headers_are_read_and_written() -> None:
 
 
 def saved_entries(path: Path) -> list[tuple[bytes, bytes]]:
-    """The entries of a saved Deduplicator."""
-    with Deduplicator(load_settings()) as dedup:
+    """The entries of a saved Decider."""
+    with Decider(load_settings()) as dedup:
         dedup.apply(dedup.judge([read(id="1", title="Elm bridge opens on Monday")]))
         journal.save(dedup, path)
     return [(entry.record, entry.block) for entry in read_entries(path)]
@@ -318,18 +318,18 @@ def test_passages_that_unpack_to_more_than_their_table_are_refused(tmp_path: Pat
     opening, (name, _), *rest = saved_entries(tmp_path / "saved")
     bomb = zstandard.ZstdCompressor().compress(bytes(2**27))
     write_entries(tmp_path / "saved", [opening, (name, bomb), *rest])
-    with Deduplicator(load_settings()) as dedup, pytest.raises(CorruptBlock, match="claims another length"):
+    with Decider(load_settings()) as dedup, pytest.raises(CorruptBlock, match="claims another length"):
         journal.restore(dedup, tmp_path / "saved")
 
 
 def test_a_block_with_a_time_that_marks_forgotten_rows_is_refused() -> None:
     """It was a ValueError, after some of the rows were added. A time that is in doubt counts as none."""
-    with Deduplicator(load_settings()) as dedup:
+    with Decider(load_settings()) as dedup:
         delta = dedup.judge([read(id="1", title="Elm bridge opens")]).delta
     for time in (-INT64, -(6 * 2**60) - 1):
         signatures, arrivals = delta.signatures.copy(), delta.arrivals.copy()
         signatures["time"], arrivals["doubted"] = time, False
-        with Deduplicator(load_settings()) as other:
+        with Decider(load_settings()) as other:
             with pytest.raises(CorruptBlock, match=f"the time {time} ms"):
                 other.restore(dataclasses.replace(delta, signatures=signatures, arrivals=arrivals))
             assert len(other) == 0

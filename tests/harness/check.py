@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
@@ -114,13 +114,13 @@ def in_headers(verdict: Verdict) -> Decision:
 
 
 def from_scratch(
-    settings: Settings, records: Iterable[Any], index: Deduplicator | None = None
+    settings: Settings, records: Iterable[Any], index: Decider | None = None
 ) -> dict[bytes | None, Decision]:
     """The verdicts of one run over all these input records in order, in the form of `Outcome.verdicts()`.
 
     `index`: an empty one to fill, which stays open.
     """
-    dedup, decode = (Deduplicator(settings) if index is None else index), Decoder(settings.item)
+    dedup, decode = (Decider(settings) if index is None else index), Decoder(settings.item)
     verdicts: dict[bytes | None, Decision] = {}
     every = list(records)
     for start in range(0, len(every), 100):

@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from stream_dedup.cli.main import main
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.index import runs
 from stream_dedup.kafka import client, producer
 from stream_dedup.kafka.record_batch import PackedBatch
@@ -36,7 +36,7 @@ from stream_dedup.worker.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
 _merged, _builder, _consumer = runs._merged, producer.batch_builder, client.consumer
-_prepare, _evict, _follow = Deduplicator.prepare, Deduplicator._expire_and_evict, StateStore.follow
+_prepare, _evict, _follow = Decider.prepare, Decider._expire_and_evict, StateStore.follow
 
 
 def is_on(fault: str) -> bool:
@@ -56,7 +56,7 @@ def slowly_merged(*arguments: Any) -> Any:
     return run_, seconds
 
 
-def slowly_prepared(dedup: Deduplicator, items: Sequence[Any]) -> Any:
+def slowly_prepared(dedup: Decider, items: Sequence[Any]) -> Any:
     if any((FAULTS / "slow-text").read_text() in getattr(item, "text", "") for item in items):
         time.sleep(8)
     return _prepare(dedup, items)
@@ -77,7 +77,7 @@ def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -
     return _builder(packed, compression, batch_bytes)
 
 
-def evicted(dedup: Deduplicator) -> None:
+def evicted(dedup: Decider) -> None:
     usual = dedup.max_originals
     if is_on("few-originals"):
         dedup.max_originals = 1000
@@ -108,9 +108,9 @@ if __name__ == "__main__":
     atexit.register(long_exit)
     runs._merged = slowly_merged
     if is_on("slow-text"):  # not always: the wrapper would keep the items in memory for longer
-        Deduplicator.prepare = slowly_prepared  # type: ignore[method-assign]
+        Decider.prepare = slowly_prepared  # type: ignore[method-assign]
         client.consumer = impatient_consumer
-    Deduplicator._expire_and_evict = evicted  # type: ignore[method-assign]
+    Decider._expire_and_evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
     producer.batch_builder = sometimes_damaged
     watch.Watch = SabotagedWatch  # type: ignore[misc]  # the command imports it when it runs

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from stream_dedup.dedup.batch import Prepared
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
@@ -34,7 +34,7 @@ from stream_dedup.worker.observer import BatchReport, CommitStep, Observer
 from stream_dedup.worker.worker import Worker
 from tests.worker import clock
 
-_prepare = Deduplicator.prepare
+_prepare = Decider.prepare
 
 
 class Events:
@@ -53,12 +53,12 @@ class Saboteur(Observer):
     def __init__(self, orders: Mapping[str, Any]) -> None:
         self._orders = orders
         self._seen: Counter[CommitStep] = Counter()
-        self._index: Deduplicator | None = None
+        self._index: Decider | None = None
         self._reported_at = 0.0
 
-    def deduplicator(self, settings: Settings) -> Deduplicator:
+    def decider(self, settings: Settings) -> Decider:
         """Make the worker's index, and keep a reference to it."""
-        self._index = Deduplicator(settings)
+        self._index = Decider(settings)
         return self._index
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ class Unreachable(TaskProducer):
         raise TransactionFailed("no coordinator can be reached from here")
 
 
-def prepare_or_die(dedup: Deduplicator, deadly: str, items: Sequence[Any]) -> Prepared:
+def prepare_or_die(dedup: Decider, deadly: str, items: Sequence[Any]) -> Prepared:
     if any(deadly in getattr(item, "text", "") for item in items):
         os.kill(os.getpid(), signal.SIGKILL)
     return _prepare(dedup, items)
@@ -141,7 +141,7 @@ def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None
         clock.follow(orders["clock"])
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     if "deadly" in orders:
-        Deduplicator.prepare = partialmethod(prepare_or_die, orders["deadly"])  # type: ignore[assignment]
+        Decider.prepare = partialmethod(prepare_or_die, orders["deadly"])  # type: ignore[assignment]
     opening.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
     client._METADATA_MS = orders.get("metadata_ms", client._METADATA_MS)
     signal.signal(signal.SIGUSR2, request_stumble)
@@ -150,5 +150,5 @@ def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     emit("ready")
     saboteur = Saboteur(orders)
-    Worker(settings, observer=saboteur, deduplicator=saboteur.deduplicator).run(stop)
+    Worker(settings, observer=saboteur, decider=saboteur.decider).run(stop)
     emit("ended")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import (
@@ -48,7 +48,7 @@ def test_batches_records_and_originals_follow_from_memory(memory: str, batch: st
         record,
         originals,
     )
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         assert dedup.max_originals == most
 
 
@@ -69,7 +69,7 @@ def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str,
 
 def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> None:
     """Twenty million were the default: 16 GiB, in a container of one."""
-    with pytest.raises(ConfigError) as caught, Deduplicator(bound_settings("1G", 20_000_000)):
+    with pytest.raises(ConfigError) as caught, Decider(bound_settings("1G", 20_000_000)):
         pass
     assert str(caught.value).startswith(
         "[window] max_originals = 20,000,000 take up to 22,792 MiB, and the process with its batches 622 MiB: more "

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import Stalled, TransactionFailed
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import Settings
@@ -27,10 +27,10 @@ class Counting:
     def __init__(self) -> None:
         self.made = self.blocks = 0
 
-    def __call__(self, settings: Settings) -> Deduplicator:
+    def __call__(self, settings: Settings) -> Decider:
         counter = self
 
-        class Counted(Deduplicator):
+        class Counted(Decider):
             def restore(self, delta: Delta) -> None:
                 counter.blocks += 1
                 super().restore(delta)
@@ -55,7 +55,7 @@ def test_a_failed_opening_keeps_the_restored_state(make: Make, monkeypatch: pyte
     monkeypatch.setattr(Group, "committed", failing)  # step 4 of an opening: all is read
     sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(50, seed=2)))
     counting = Counting()
-    watching = run_until(settings, 50, deduplicator=counting)
+    watching = run_until(settings, 50, decider=counting)
     assert watching.openings == 1
     assert counting.made == 1
     assert counting.blocks == blocks, "each block is read once"
@@ -89,7 +89,7 @@ def test_a_failed_commit_keeps_the_committed_state(make: Make, monkeypatch: pyte
     monkeypatch.setattr(TaskProducer, "ends_in", lambda *args: {} if known.random() < 0.3 else ends_in(*args))
     counting = Counting()
     # Batches with an unknown outcome are not reported; the rest follows below.
-    run_until(settings, 1500 - 25 * 20, deduplicator=counting)
+    run_until(settings, 1500 - 25 * 20, decider=counting)
     monkeypatch.undo()
     deadline = time.monotonic() + 60
     while (missing := 1500 - outcome(settings).fates.total()) and time.monotonic() < deadline:

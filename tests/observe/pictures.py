@@ -14,7 +14,7 @@ from jinja2 import Environment
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
@@ -84,7 +84,7 @@ def _drawn() -> str:
         Item(str(n), "Elm bridge opens again", text, f"{n}.example", 1_700_000_000_000 + n)
         for n, text in enumerate((_KNOWN, *_LATER))
     ]
-    with Deduplicator(load_settings()) as dedup:
+    with Decider(load_settings()) as dedup:
         verdicts = dedup.judge(items).verdicts
     later = [
         (item.title, compare_items(items[0], item)[1].sides()[1], one)

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import stream_dedup.observe
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
@@ -178,18 +178,18 @@ def test_role_tasks_and_errors(world: World) -> None:
 # -- what is read at the scrape, or takes a batch at once -------------------------------------------------
 
 
-def remember_items(deduplicator: Deduplicator, count: int) -> None:
-    """Let the deduplicator remember distinct items."""
+def remember_items(decider: Decider, count: int) -> None:
+    """Let the decider remember distinct items."""
     for n in range(count):
         words = " ".join(f"w{n}x{m}" for m in range(40))
-        batch = deduplicator.judge([Item(str(n), words[:40], words, f"h{n}.example", n)])
-        deduplicator.apply(batch)
+        batch = decider.judge([Item(str(n), words[:40], words, f"h{n}.example", n)])
+        decider.apply(batch)
 
 
 def test_the_index_is_read_at_the_scrape_and_summed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.value("index_rows") == 0
-    first = world.metrics.deduplicator(Settings())
-    second = world.metrics.deduplicator(Settings())
+    first = world.metrics.decider(Settings())
+    second = world.metrics.decider(Settings())
     remember_items(first, 12)
     remember_items(second, 2)
     first.evicted = second.evicted = 8
@@ -205,7 +205,7 @@ def test_the_index_is_read_at_the_scrape_and_summed(world: World, monkeypatch: p
     second.close()
     del first
     gc.collect()
-    assert world.value("index_rows") == 2, "a closed deduplicator is gone"
+    assert world.value("index_rows") == 2, "a closed decider is gone"
     assert world.value("evicted_originals_total") == 16, "but what it did counts"
 
 
@@ -223,11 +223,11 @@ def test_scrapes_do_not_disturb_the_worker(world: World) -> None:
     thread = threading.Thread(target=scrape)
     thread.start()
     for n in range(20):
-        deduplicator = world.metrics.deduplicator(Settings())
-        remember_items(deduplicator, 5)
+        decider = world.metrics.decider(Settings())
+        remember_items(decider, 5)
         world.metrics.batch(report([item("1")], [unique("1")], task=str(n), lag={n: 1}))
         world.metrics.task_lost(str(n), "over")
-        deduplicator.close()
+        decider.close()
     done.set()
     thread.join()
     assert not failures

@@ -55,7 +55,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
     with Watch(settings, "1.2.3", Other()) as watch:
         health = f"{watch.health_url}/healthz"
         assert not probe(health)[0], "it is starting"
-        deduplicator = watch.deduplicator(settings)
+        decider = watch.decider(settings)
         watch.loop_completed(["global"])
         watch.step(CommitStep.POLL, "global")
         watch.error(Stalled("x"), 0.2)
@@ -66,7 +66,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
             assert line in body
         assert b"_created" not in body
         assert steps == [CommitStep.POLL]
-        deduplicator.close()
+        decider.close()
     assert "no worker listens" in probe(health)[1]
 
 

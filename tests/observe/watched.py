@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
@@ -74,13 +74,13 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
 
 
 class Watched:
-    """A deduplicator with a `Watch` that observes it, for the duration of a `with` block."""
+    """A decider with a `Watch` that observes it, for the duration of a `with` block."""
 
     def __init__(self, **tables: Any) -> None:
         self.settings = load_settings(observe={"port": 0, **tables.pop("observe", {})}, **tables)
         self.watch = Watch(self.settings, "1.2.3", show=show)
         self.recent = next(one for one in self.watch._observers if isinstance(one, Recent))
-        self._dedup: Deduplicator = self.watch.deduplicator(self.settings)
+        self._dedup: Decider = self.watch.decider(self.settings)
         self.watch.task_opened("global", [0, 1], 0, 0.4)
         self.watch.positions_advanced("global", {0: 0, 1: 0})
         self.watch.loop_completed(["global"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.errors import BadItem
@@ -138,7 +138,7 @@ def test_every_verdict_and_its_evidence_are_those_of_the_specification(name: str
     limit = 2 if name == "forward" else BUCKET_LIMIT
     reference, latest, start, told = Stream(settings, limit), 1_700_000_000_000 + 150 * 24 * HOUR, 0, set[str]()
     waiting, crowded, rules = 0, 0, set[str]()
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         dedup.index.bucket_limit = limit
         while start < len(items):
             part = items[start : start + draw.choice([1, 2, 7, 40, 90])]

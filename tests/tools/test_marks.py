@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings
@@ -92,7 +92,7 @@ def test_what_an_update_adds_is_marked(text: str) -> None:
         Item(str(n), f"Elm ferry {n}", one, f"{n}.example", 1_700_000_000_000 + n)
         for n, one in enumerate((FERRY + BUS + FARMERS, text))
     ]
-    with Deduplicator(load_settings(decision={"novelty": 0.0})) as dedup:
+    with Decider(load_settings(decision={"novelty": 0.0})) as dedup:
         verdict = dedup.judge(items).verdicts[1]
     assert verdict.evidence is not None
     assert verdict.evidence.adds

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import StreamDedupError, StreamError
 from stream_dedup.kafka.runtime import REAL, no_deadline
 from stream_dedup.kafka.topics import check_topics
@@ -23,7 +23,7 @@ from tests.harness.wait import PATIENCE, wait_until
 
 
 def context(settings: Settings) -> WorkerContext:
-    return WorkerContext(settings, Observer(), REAL, Deduplicator, no_deadline)
+    return WorkerContext(settings, Observer(), REAL, Decider, no_deadline)
 
 
 def open_store(settings: Settings) -> StateStore:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.filter import judge_batches
@@ -65,7 +65,7 @@ def produce(settings: Settings, records: Sequence[tuple[bytes, bytes]], partitio
 def of_files(settings: Settings, records: Sequence[tuple[bytes, bytes]], path: Path) -> Verdicts:
     """The verdicts of `filter` on a file of these records."""
     path.write_bytes(b"".join(value + b"\n" for _, value in records))
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         lines = LineReader([str(path)], None, most=settings.worker.max_record_bytes)
         return by_key(verdict for batch in judge_batches(dedup, lines) for verdict in batch.verdicts)
 

@@ -31,7 +31,7 @@ def run_watched(settings: Settings, count: int) -> CollectorRegistry:
     """Run a worker until it has judged `count` records; return its metrics as of then."""
     ending = Watching(count)
     with Watch(settings, "1.2.3", ending) as watch:
-        run_worker(settings, ending, observer=watch, deduplicator=watch.deduplicator)
+        run_worker(settings, ending, observer=watch, decider=watch.decider)
         assert ending.judged >= count, f"judged {ending.judged} of {count}"
         return watch.registry
 

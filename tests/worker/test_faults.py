@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import CommitStep
@@ -26,7 +26,7 @@ ITEMS = 20_000
 RANDOM_MOMENTS = 8  # `make soak` has many more
 
 
-def restored(settings: Settings) -> Deduplicator:
+def restored(settings: Settings) -> Decider:
     store = open_store(settings)
     store.complete(lambda done, total: None)
     return store.dedup
@@ -60,7 +60,7 @@ def test_killed_at_each_step_and_at_random_moments(make: Make) -> None:
         last.stop()
 
     came = assert_exactly_once(settings, sent)
-    calm = Deduplicator(settings)
+    calm = Decider(settings)
     verdicts = came.verdicts()
     assert verdicts == from_scratch(settings, sent, calm)
     assert sum(kind == "duplicate" and original != story for kind, original, story in verdicts.values()) > 100

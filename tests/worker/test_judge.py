@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.dedup.batch import Prepared
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka.record_batch import Record
@@ -25,7 +25,7 @@ from tests.worker.support import context
 POISON = "a text on which the code fails"
 
 
-class _Watched(Deduplicator):
+class _Watched(Decider):
     """Records the thread and the number of items of each fingerprinting; fails on POISON."""
 
     def __init__(self, settings: Any = None) -> None:

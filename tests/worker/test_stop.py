@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
@@ -64,7 +64,7 @@ def test_it_works_and_ends_although_nobody_reads_its_log(make: Make) -> None:
 
 
 def test_a_merging_index_does_not_delay_the_stop(make: Make) -> None:
-    class Merging(Deduplicator):
+    class Merging(Decider):
         def close(self) -> None:
             over.wait(60)  # as long as a merge of a large index on a starved machine
             super().close()
@@ -80,7 +80,7 @@ def test_a_merging_index_does_not_delay_the_stop(make: Make) -> None:
                 began[0] = time.monotonic()
                 stop.set()
 
-    Worker(settings, observer=Stopping(), deduplicator=Merging).run(stop)
+    Worker(settings, observer=Stopping(), decider=Merging).run(stop)
     seconds = time.monotonic() - began[0]
     over.set()
     assert seconds < SECONDS

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import CommitStep
 from tests.broker import EmbeddedKafka
@@ -132,17 +132,17 @@ class _Standby(Watching):
 
 def test_a_standby_has_read_the_changelog_before_it_takes_over(make: Make) -> None:
     settings = make(worker={"batch_items": 50})
-    made: list[Deduplicator] = []
+    made: list[Decider] = []
 
-    def deduplicator(settings: Settings) -> Deduplicator:
-        made.append(Deduplicator(settings))
+    def decider(settings: Settings) -> Decider:
+        made.append(Decider(settings))
         return made[-1]
 
     standby = _Standby()
     with ExitStack() as stack:
         active = stack.enter_context(running(settings))
         assert active.opened.wait(30)
-        stack.enter_context(running(settings, standby, deduplicator=deduplicator))
+        stack.enter_context(running(settings, standby, decider=decider))
         sent = feed(settings, made_up(500))
         wait_until(lambda: active.judged >= 500 and made and len(made[0]), "the standby has read something")
         wait_until(lambda: standby.standing_by >= 3, "it stands by")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.dedup.batch import Prepared
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.kafka import client
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
@@ -24,7 +24,7 @@ SLOW = "a text on which the work takes long"
 _POLL_SECONDS, _WORK_SECONDS = 5.0, 8.0
 
 
-class _Slow(Deduplicator):
+class _Slow(Decider):
     def prepare(self, items: Sequence[Any]) -> Prepared:
         if any(isinstance(item, Item) and SLOW in item.text for item in items):
             time.sleep(_WORK_SECONDS)
@@ -48,7 +48,7 @@ def test_a_record_that_costs_the_membership_is_isolated(
     monkeypatch.setattr(client, "consumer", _short_poll)
     settings = make(worker={"scope": scope, "session_timeout": "6s", "batch_items": 8})
     sent = feed(settings, [*made_up(5), (b"bad", article("bad", SLOW)), *made_up(14, seed=2)])
-    watching = run_until(settings, len(sent), seconds=300, deduplicator=_Slow)
+    watching = run_until(settings, len(sent), seconds=300, decider=_Slow)
     came = outcome(settings)
     [dead] = came.dead_letters
     place = f"{settings.topics.input}/0/5"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, TopicError
 from stream_dedup.kafka.runtime import Runtime
@@ -138,13 +138,13 @@ def test_broken_input_never_stops_the_worker(settings: Settings) -> None:
 
 
 def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(settings: Settings) -> None:
-    class Broken(Deduplicator):
+    class Broken(Decider):
         def judge(self, items: Any, latest: int | None = None) -> Any:
             raise IndexError("a bug of ours")
 
     sent = feed(settings, made_up(5))
     with pytest.raises(IndexError, match="a bug of ours"):
-        run_until(settings, 5, deduplicator=Broken)
+        run_until(settings, 5, decider=Broken)
     assert outcome(settings).fates == {}
     run_until(settings, 5)
     assert_exactly_once(settings, sent)
@@ -220,12 +220,12 @@ def test_before_the_first_batch_the_lag_is_known_and_health_is_starting(settings
     health, watching = Health(60.0), Watching(300)
     seen: list[tuple[Status, dict[int, int]]] = []
 
-    class Looking(Deduplicator):
+    class Looking(Decider):
         def judge(self, *arguments: Any, **options: Any) -> Any:
             seen.append((health.state().status, dict(watching.lag)))
             return super().judge(*arguments, **options)
 
-    run_worker(settings, watching, observer=ObserverGroup(watching, health), deduplicator=Looking)
+    run_worker(settings, watching, observer=ObserverGroup(watching, health), decider=Looking)
     assert seen[0] == (Status.STARTING, {0: 300})
     assert health.state().status is Status.OK
     assert_exactly_once(settings, sent)

@@ -13,7 +13,7 @@ order, however they are cut into batches, unless ids name no articles (`LineJudg
 
 Everything else that works on files judges lines in the same way. A Kafka record has a timestamp; a line has only the
 date in its item (`published`). A line without a date, or with one in the future, takes the watermark
-(`Deduplicator.judge`). So the wall clock never changes a verdict: the same file gives the same verdicts today and
+(`Decider.judge`). So the wall clock never changes a verdict: the same file gives the same verdicts today and
 tomorrow. Undated lines at the head of a dated file count as of 1970 and are soon forgotten, while a file without any
 dates never forgets.
 
@@ -49,7 +49,7 @@ from typing import Any, Protocol
 import msgspec
 
 from stream_dedup.dedup.batch import Batch, batches
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Beside, Decoder
@@ -162,7 +162,7 @@ def filter_files(
     targets = checked_outputs(names, wanted, directory)
     for_report = targets.pop("--report", None)
     with file_errors(), ExitStack() as stack:
-        dedup = stack.enter_context(closing(Deduplicator(settings)))
+        dedup = stack.enter_context(closing(Decider(settings)))
         journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
         paths = [str(targets[name].path) if name in targets else "" for name in [*wanted][:3]]
         wanted_run = Begin.of(names, paths, settings, int(clock() * 1000), str(file_format or ""))
@@ -194,7 +194,7 @@ def filter_files(
 class _FilterRun:
     """One run of `filter_files`. It continues behind the last Commit in the journal."""
 
-    def __init__(self, dedup: Deduplicator, journal: FilterState | None, begin: Begin, commit: Commit) -> None:
+    def __init__(self, dedup: Decider, journal: FilterState | None, begin: Begin, commit: Commit) -> None:
         self._dedup = dedup
         self._journal = journal
         self._begin, self.commit = begin, commit
@@ -312,14 +312,14 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
 
 
 class LineJudge:
-    """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
+    """Judges lines with a Decider. `now` (ms since 1970) bounds how late a line may claim to be.
 
     `place` makes the text that names a line of an input in the survey. Ids that name no article (`SharedIds`) do not
     count: such an item is judged as one without an id, whose place stands in. What they are is seen in the first lines
     of an input, of a pipe in those of its first batch.
     """
 
-    def __init__(self, dedup: Deduplicator, now: int, place: Place = lambda number, line: f"{number}:{line}") -> None:
+    def __init__(self, dedup: Decider, now: int, place: Place = lambda number, line: f"{number}:{line}") -> None:
         self._dedup = dedup
         self._decode = Decoder(dedup.settings.item)
         self._latest = dedup.settings.window.latest(now)
@@ -355,7 +355,7 @@ class LineJudge:
         return item
 
     def judge(self, lines: Sequence[Line]) -> Batch:
-        """The verdicts in the order of the lines. Nothing is remembered before `Deduplicator.apply`."""
+        """The verdicts in the order of the lines. Nothing is remembered before `Decider.apply`."""
         for number in dict.fromkeys(line.input for line in lines):
             if number not in self._shared_ids:
                 self._look_at(number, (line for line in lines if line.input == number))
@@ -373,9 +373,7 @@ class LineJudge:
         return summary if (summary := self.survey.summary()).items else None
 
 
-def judge_batches(
-    dedup: Deduplicator, lines: Iterable[Line], clock: Callable[[], float] = time.time
-) -> Iterator[Batch]:
+def judge_batches(dedup: Decider, lines: Iterable[Line], clock: Callable[[], float] = time.time) -> Iterator[Batch]:
     """Judge lines batch by batch. A batch is applied when the next one is asked for."""
     judge = LineJudge(dedup, int(clock() * 1000))
     for chunk in batched(lines, dedup.settings):

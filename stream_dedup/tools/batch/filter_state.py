@@ -1,7 +1,7 @@
 """The state directory of `filter --state`: what was done, what the index remembers, and how a killed run continues.
 
 `FilterState` opens the directory, which holds two files, `journal` (changelog/journal.py) and `lock`, and restores the
-Deduplicator. For the run that the user asks for (`Begin`) it says where it continues (`ResumePoint`). Then it appends
+Decider. For the run that the user asks for (`Begin`) it says where it continues (`ResumePoint`). Then it appends
 the commit record and the changelog block of each batch.
 
 A journal is a sequence of runs: a Begin, any number of Commits, a Finish. A run without a Finish was killed; only the
@@ -23,7 +23,7 @@ import xxhash
 from stream_dedup.changelog import block
 from stream_dedup.changelog.journal import Entry
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.files import open_locked, sync_directory
 from stream_dedup.settings import Settings
@@ -146,7 +146,7 @@ class _JournalSpan(NamedTuple):
     start: int  # bytes
     end: int
     newest: float = -np.inf  # latest event time that the entry adds, ms
-    elapsed: int = 0  # `Deduplicator.elapsed` after the entry
+    elapsed: int = 0  # `Decider.elapsed` after the entry
 
 
 class FilterState:
@@ -156,7 +156,7 @@ class FilterState:
     of all runs to its name.
     """
 
-    def __init__(self, directory: Path, dedup: Deduplicator) -> None:
+    def __init__(self, directory: Path, dedup: Decider) -> None:
         self._dedup = dedup
         self._directory = directory
         self._decode = msgspec.json.Decoder(Begin | Commit | Finish).decode

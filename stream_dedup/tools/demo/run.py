@@ -83,7 +83,7 @@ def run_demo(
     or if an item is not in exactly one output.
     """
     create_topics(settings, _PARTITIONS)
-    worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
+    worker = Worker(settings, observer=watch, decider=watch.decider)
     feed = Sender(settings, settings.topics.input, screen.announced(records), stop, rate=rate)
     pool = ThreadPoolExecutor(2, thread_name_prefix="demo")
     work = pool.submit(worker.run, stop), pool.submit(feed.run)

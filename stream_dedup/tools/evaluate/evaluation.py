@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -129,7 +129,7 @@ def evaluate(
     """
     total = len(lines)
     verdicts: list[Verdict] = []
-    with closing(Deduplicator(settings)) as dedup:
+    with closing(Decider(settings)) as dedup:
         for batch in judge_batches(dedup, lines):
             verdicts += batch.verdicts
             progress("decide", len(verdicts), total)

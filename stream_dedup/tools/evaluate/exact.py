@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import DOUBLE, INT64, POINTER, Struct, arena, call
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.rows import set_in
@@ -248,7 +248,7 @@ def _stream(
     plain = settings.model_copy(update={"decision": decision})
     held: list[bool] = []
     originals, whole = 0, 0
-    with closing(Deduplicator(plain)) as dedup:
+    with closing(Decider(plain)) as dedup:
         for start in range(0, len(items), _BATCH):
             # Number the items, so that a new version of an id is an item of its own; one time, so that all are in one
             # window; no headline, so that only bodies count.

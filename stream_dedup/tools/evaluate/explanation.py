@@ -1,6 +1,6 @@
 """Explain the decision on a pair of items: the numbers behind it, and what is new in the second item.
 
-Fingerprint, similarity, rule and Deduplicator make the decision. This module adds exact similarities beside the
+Fingerprint, similarity, rule and Decider make the decision. This module adds exact similarities beside the
 estimates, and the marks of what differs.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.rule import SAME_ARTICLE, probability, rule_of
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
@@ -151,7 +151,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         kinship = _answer(similar, judged.kinship[0], limit, of_kinship=True)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(measured[name])) for name in counts))
-    with closing(Deduplicator(settings)) as dedup:
+    with closing(Decider(settings)) as dedup:
         verdict = dedup.judge([first, second]).verdicts[1]
     headline, text = compare_items(first, second)
     equal = bool(measured["same_source"]), bool(measured["same_text"]), bool(measured["same_id"])

@@ -31,7 +31,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import InputError
 from stream_dedup.files import replace_file
@@ -285,7 +285,7 @@ def from_files(
     if duplicates is not None:
         lost = _add_held(strata, duplicates, names)
     seen = 0
-    with closing(Deduplicator(settings)) as dedup:
+    with closing(Decider(settings)) as dedup:
         judge = LineJudge(dedup, _NO_LIMIT)
         judge.look_ahead(names)
         for lines in batched(LineReader(names, file_format, query=settings.item.query), settings):

@@ -23,7 +23,7 @@ from typing import Any
 
 from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.dedup.batch import stories_of
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
@@ -106,7 +106,7 @@ class Migration:
                 "start the new workers with a new, empty changelog instead"
             )
         self._settings, self._on_progress, self._clock = settings, report, clock
-        self._context = WorkerContext(settings, Observer(), Runtime(wall=clock), Deduplicator, no_deadline)
+        self._context = WorkerContext(settings, Observer(), Runtime(wall=clock), Decider, no_deadline)
         self._decode = Decoder(settings.item, settings.registry)
         self._store: StateStore
         self._consumer: Any = None

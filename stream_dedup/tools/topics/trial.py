@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, StreamError
 from stream_dedup.news.decode import Decoder
@@ -108,7 +108,7 @@ class Trial:
         self._settings, self._look = settings, look
         self._place: Place = lambda part, number: f"{topic}/{part}/{number}"
         self._decode = Decoder(settings.item, settings.registry)
-        self._dedup = Deduplicator(settings)
+        self._dedup = Decider(settings)
         self._survey = Survey(
             self._decode.read,
             settings,

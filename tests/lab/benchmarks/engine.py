@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.item import Item
 from tests.lab.benchmarks.corpus import Run
 from tests.lab.benchmarks.interleave import interleave, interleave_steps, speedup, spread
@@ -32,7 +32,7 @@ Part = tuple[Sequence[Item], Sequence[str]]  # one part of the stream, as items 
 
 def ours() -> Callable[[Sequence[Item]], int]:
     """Make an engine that judges a batch and returns the number of items held back."""
-    dedup = Deduplicator()
+    dedup = Decider()
     dedup.close()  # later merges run at once, in this thread
 
     def judge(items: Sequence[Item]) -> int:

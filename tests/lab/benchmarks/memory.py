@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup.batch import ARRIVAL, DELETED, Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
 from stream_dedup.settings import Settings, load_settings
@@ -62,14 +62,14 @@ def _resident() -> int:
 
 def _resident_bytes(profile: str, originals: int) -> float:
     settings = load_settings(**PROFILES[profile])
-    warm = Deduplicator(settings)
+    warm = Decider(settings)
     for delta in deltas(settings, 100_000, 20_000):
         warm.restore(delta)
     merge(warm.index)
     warm.close()
     del warm, delta
     empty_bytes = _resident()
-    dedup = Deduplicator(settings)
+    dedup = Decider(settings)
     for delta in deltas(settings, originals, 20_000):
         dedup.restore(delta)
     del delta

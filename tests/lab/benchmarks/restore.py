@@ -19,7 +19,7 @@ import click
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.broker import EmbeddedKafka
@@ -91,13 +91,13 @@ def _from_memory(originals: int, rounds: int) -> dict[str, float]:
     The restore reads changelog blocks from memory. A start is a new process with an empty state: import, the first
     item judged. Both are without Kafka.
     """
-    settings, dedup = load_settings(), Deduplicator()
+    settings, dedup = load_settings(), Decider()
     scheme = dedup.scheme
     dedup.close()
     seconds: dict[str, list[float]] = {"decode": [], "restore": [], "first": []}
     size = 0
     for _ in range(rounds):
-        dedup = Deduplicator()
+        dedup = Decider()
         spent = dict.fromkeys(seconds, 0.0)
         size = 0
         for delta in deltas(settings, originals, settings.worker.batch_items):

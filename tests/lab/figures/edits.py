@@ -7,7 +7,7 @@ says otherwise.
 
     python -m tests.lab.figures.edits DIR [--count 25] [--novelty cautious] [--kind form] [--to FILE] [--edits FILE]
 
-judges each edit through a `Deduplicator` that knows 200 other items of the corpus, and prints what is held back. As a
+judges each edit through a `Decider` that knows 200 other items of the corpus, and prints what is held back. As a
 section of `make figures` it measures each name of `decision.novelty`, for docs/decision.md.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -186,7 +186,7 @@ def judged(pool: Pool, edits: Iterable[Edit], settings: Mapping[str, Settings]) 
     decode = Decoder(next(iter(settings.values())).item)
     background = background_of(pool, decode)
     with ExitStack() as stack:
-        dedups = {name: stack.enter_context(Deduplicator(one)) for name, one in settings.items()}
+        dedups = {name: stack.enter_context(Decider(one)) for name, one in settings.items()}
         for dedup in dedups.values():
             dedup.apply(dedup.judge(background))
         for edit in edits:

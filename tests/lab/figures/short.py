@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.lab.figures.families import BY_LETTERS, Tables
@@ -74,7 +74,7 @@ def judged(feed: Feed, settings: Settings) -> dict[str, Any]:
     "found", the share of copies that are held back, by typing errors; "changed", that of copies with another number.
     """
     items = [Item(str(n), title, text, source, n * 1000) for n, (title, text, source) in enumerate(feed.items)]
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         verdicts = []
         for begin in range(0, len(items), _BATCH):
             batch = dedup.judge(items[begin : begin + _BATCH])
@@ -91,7 +91,7 @@ def judged(feed: Feed, settings: Settings) -> dict[str, Any]:
         return {"held": len(held), "other_numbers": len(unlike), "found": found, "changed": changed}
 
 
-def _held_share(dedup: Deduplicator, copies: Sequence[Item]) -> float:
+def _held_share(dedup: Decider, copies: Sequence[Item]) -> float:
     """The share of copies that are held back, each judged beside the feed alone: nothing is applied."""
     held = 0
     for copy in copies:

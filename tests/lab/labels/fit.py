@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.rule import TREE_DEPTH, Trees
 from stream_dedup.errors import InputError
 from stream_dedup.news.decode import Decoder
@@ -342,7 +342,7 @@ def edit_pairs(folder: Path, settings: Settings) -> Iterable[Pairs]:
     for corpus in CORPORA:
         print(f"Editing {corpus} ...", file=sys.stderr)
         for pool in pools(list(map(json.loads, read_corpus(folder / f"{corpus}.jsonl.gz"))), _EDIT_SEED, corpus):
-            with closing(Deduplicator(settings)) as dedup:
+            with closing(Decider(settings)) as dedup:
                 dedup.apply(dedup.judge(background_of(pool, decode)))
                 for number, edit in enumerate(edits_of(pool, tuple(KINDS), _EDIT_SEED, _EDITS, corpus)):
                     yield _compared(edit, dedup, items_of(edit, decode))
@@ -350,7 +350,7 @@ def edit_pairs(folder: Path, settings: Settings) -> Iterable[Pairs]:
                         yield from _without_headlines(edit, dedup, decode)
 
 
-def _without_headlines(edit: Edit, dedup: Deduplicator, decode: Decoder) -> Iterator[Pairs]:
+def _without_headlines(edit: Edit, dedup: Decider, decode: Decoder) -> Iterator[Pairs]:
     """The pair of an edit that left the headline as it was, without it."""
     if edit.later["title"] == edit.earlier[-1]["title"]:
         earlier, later = [one | {"title": ""} for one in edit.earlier], edit.later | {"title": ""}
@@ -358,7 +358,7 @@ def _without_headlines(edit: Edit, dedup: Deduplicator, decode: Decoder) -> Iter
         yield _compared(bare, dedup, items_of(bare, decode))
 
 
-def _compared(edit: Edit, dedup: Deduplicator, items: list[Item]) -> Pairs:
+def _compared(edit: Edit, dedup: Decider, items: list[Item]) -> Pairs:
     """The pair of the article and its edit; of several earlier pages the last."""
     ready, place = dedup.prepare(items), np.array([len(items) - 1])
     boilerplate = dedup.boilerplate, np.zeros(len(items), np.int64)
@@ -384,7 +384,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
     signatures: dict[str, NDArray[np.void]] = {}
     bodies: dict[str, bytes] = {}
     parts, far = [], []
-    with closing(Deduplicator(settings)) as dedup:
+    with closing(Decider(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
             prints = replace(ready.prints, signatures=ready.prints.signatures.copy())

@@ -1,6 +1,6 @@
 """The cost of an item stays flat: in a template of ten thousand, and among a million of one source.
 
-Templates: in the deduplicator alone an item of a template costs three to seven times as much as an unlike one of its
+Templates: in the `Decider` alone an item of a template costs three to seven times as much as an unlike one of its
 length, which has no candidate at all: up to 48 candidates are compared, half of them in its batch. That is bounded by
 [index] bucket_limit: it does not grow with the template, and the metric shows the limit. `make bench` measures the
 throughput (`engine_flood`).
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
@@ -44,7 +44,7 @@ class Stream:
 
     def __init__(self, settings: Settings, items: Sequence[Item]) -> None:
         self._items = items
-        self.dedup = Deduplicator(settings)
+        self.dedup = Decider(settings)
         self.seconds: list[float] = []
         self.kinds: Counter[str] = Counter()
 
@@ -118,7 +118,7 @@ def test_a_million_items_of_one_source() -> None:
     seconds: list[float] = []
     sizes: list[int] = []
     made, kinds = records(), Counter[str]()
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         for start in range(0, ITEMS, AT_ONCE):
             some = [
                 Record("news", 0, start + n, time_ms, None, value, ())

@@ -44,10 +44,10 @@ def text_of(kind: str, size: int) -> str:
 
 
 def measured(kind: str) -> dict[str, int]:
-    """Bytes that the deduplicator alone takes for one item, and for ten one after the other; run by itself."""
+    """Bytes that the decider alone takes for one item, and for ten one after the other; run by itself."""
     import os
 
-    from stream_dedup.dedup.deduplicator import Deduplicator
+    from stream_dedup.dedup.decider import Decider
     from stream_dedup.news.decode import Decoder
     from stream_dedup.settings import load_settings
 
@@ -55,7 +55,7 @@ def measured(kind: str) -> dict[str, int]:
     decode = Decoder(settings.item)
     value = article("large", text_of(kind, MEBIBYTES * 2**20))
     found = {"value": len(value)}
-    with Deduplicator(settings) as dedup:
+    with Decider(settings) as dedup:
         small = article("small", "Of some words.")
         dedup.apply(dedup.judge([decode(small, None, 0, 0, 0)]))
         Path("/proc/self/clear_refs").write_text("5")  # the highest from here on

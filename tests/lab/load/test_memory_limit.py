@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.demo.embedded import EmbeddedKafka
 from stream_dedup.tools.topics.headers import place_of
@@ -76,7 +76,7 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
     memory = 640 * 2**20
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}), 2)
     own = load_settings(worker={"memory": memory})
-    with Deduplicator(own) as dedup:
+    with Decider(own) as dedup:
         most = dedup.max_originals
     statuses = set()
     with limited(memory) as group, Command("a", settings, tmp_path, within=entering(group)) as worker:

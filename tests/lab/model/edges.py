@@ -6,7 +6,7 @@ from functools import partial
 from unittest.mock import patch
 
 from stream_dedup.changelog import entries
-from stream_dedup.dedup import deduplicator
+from stream_dedup.dedup import decider
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.kafka.runtime import Runtime
 from tests.lab.model.broker import Broker
@@ -35,7 +35,7 @@ def runtime_on(broker: Broker) -> Runtime:
 def small() -> Iterator[None]:
     """Fold the changelog every few blocks, since a task has only dozens of batches in a schedule; share one table."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(deduplicator, "Boilerplate", lambda: _BOILERPLATE))
+        stack.enter_context(patch.object(decider, "Boilerplate", lambda: _BOILERPLATE))
         stack.enter_context(patch.object(entries, "MAX_BLOCKS", 4))
         stack.enter_context(patch.object(entries, "_LARGE_ROWS", 8))
         yield

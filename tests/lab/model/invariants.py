@@ -8,7 +8,7 @@ changelog. outcomes.py says what a record's outcome must be, for the soak too.
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import ChangelogError
 from stream_dedup.kafka.runtime import no_deadline
 from stream_dedup.news.item import Item
@@ -123,7 +123,7 @@ def _indexes(world: "World") -> list[str]:
         Item(f"probe-{n}", "", "", "", broker.now_ms(), 0, 0, fingerprint=one)
         for n, one in enumerate(sorted({one for one, _ in world.source.fingerprints}))
     ]
-    context = WorkerContext(settings, Observer(), world.runtime, Deduplicator, no_deadline)
+    context = WorkerContext(settings, Observer(), world.runtime, Decider, no_deadline)
     count = len(broker.topics[settings.topics.input].logs)
     names = [str(one) for one in range(count)] if world.plan.scope == "partition" else ["global"]
     fresh = []
@@ -146,6 +146,6 @@ def _indexes(world: "World") -> list[str]:
     ]
 
 
-def _verdicts_of(dedup: Deduplicator, probes: list[Item]) -> list[object]:
+def _verdicts_of(dedup: Decider, probes: list[Item]) -> list[object]:
     found = dedup.judge(probes)
     return [(verdict.kind, verdict.original and verdict.original.id, verdict.story) for verdict in found.verdicts]

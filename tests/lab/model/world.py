@@ -14,7 +14,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.settings import Settings
 from stream_dedup.tools.topics.setup import create_topics
@@ -50,8 +50,8 @@ def settings_of(scope: str, batch_items: int, has_rules: bool) -> Settings:
     return settings_for("model:9092", str, rules, scope=scope, batch_items=batch_items, **times)
 
 
-class Index(Deduplicator):
-    """The real deduplicator; records whether it was closed. `before`: the process's previous index, if any."""
+class Index(Decider):
+    """The real decider; records whether it was closed. `before`: the process's previous index, if any."""
 
     is_closed = False
     made_in = closed_in = 0  # the process's epoch, see Life.may_forget
@@ -87,7 +87,7 @@ class Life(Observer):
     def _run(self) -> None:
         world = self.world
         try:
-            self.worker = Worker(world.settings, observer=self, runtime=world.runtime, deduplicator=self.make_index)
+            self.worker = Worker(world.settings, observer=self, runtime=world.runtime, decider=self.make_index)
             self.worker.run(self.stop)
         except (StreamDedupError, LookupError) as error:  # the latter is the library's, and a bug of ours
             self.failure = error

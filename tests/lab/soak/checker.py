@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
@@ -265,7 +265,7 @@ def check(history: History) -> Report:
     return report
 
 
-def check_index(history: History, dedup: Deduplicator, task: int = 0) -> list[str]:
+def check_index(history: History, dedup: Decider, task: int = 0) -> list[str]:
     """Compare an index that was restored from the changelog with the originals that went out.
 
     Each fingerprint and each id that ever came is probed: the index must name an original exactly if one is remembered.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.decode import Decoder
@@ -35,7 +35,7 @@ class Case:
     fed: list[Any]
     came: dict[str, list[Any]]
     blocks: list[Block]
-    dedup: Deduplicator
+    dedup: Decider
 
     def history(self, **more: Any) -> History:
         """What a reader finds, partition by partition: the order across them is lost."""
@@ -84,7 +84,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
     """Judge records in batches, as a worker without faults."""
     topics = settings.topics
     names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
-    dedup, decode = Deduplicator(settings), Decoder(settings.item)
+    dedup, decode = Decider(settings), Decoder(settings.item)
     router = OutgoingRecords(settings, dict.fromkeys(names, Topic(PARTITIONS, {})), dedup.scheme_id)
     ends = dict.fromkeys(range(PARTITIONS), 0)
     fed: list[Any] = []
@@ -244,7 +244,7 @@ def test_a_refusal_of_another_kind_or_without_place_or_cure_is_found(planted: di
 def wrong(history: History, case: Case, is_left_out: Callable[[Any], bool]) -> list[str]:
     """What is found about an index of the input without some records."""
     decode = Decoder(case.settings.item)
-    with Deduplicator(case.settings) as dedup:
+    with Decider(case.settings) as dedup:
         for start in range(0, len(case.fed), BATCH):
             some = [one for one in case.fed[start : start + BATCH] if not is_left_out(one)]
             items = [decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.settings import Settings
 from stream_dedup.tools.batch.filter import judge_batches
@@ -80,6 +80,6 @@ def judge_lines(
     lines: Iterable[bytes], settings: Settings, clock: Callable[[], float] = time.time
 ) -> Iterator[Verdict]:
     """The verdict on each line, in order, from an empty index; nothing is written."""
-    with closing(Deduplicator(settings)) as dedup:
+    with closing(Decider(settings)) as dedup:
         for batch in judge_batches(dedup, numbered(lines), clock):
             yield from batch.verdicts

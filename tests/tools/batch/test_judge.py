@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import load_settings
@@ -34,7 +34,7 @@ def test_the_decision_is_that_of_records_with_these_timestamps() -> None:
     """What the worker on Kafka does with the same items: decode with the record's timestamp, judge, apply."""
     lines = [story(i % 7, i * DAY, f"site{i}") for i in range(40)]
     settings = load_settings()
-    decode, dedup = Decoder(settings.item), Deduplicator(settings)
+    decode, dedup = Decoder(settings.item), Decider(settings)
     verdicts = []
     for i, value in enumerate(lines):
         batch = dedup.judge([decode(value, None, START + i * DAY * HOUR, 0, i + 1)])

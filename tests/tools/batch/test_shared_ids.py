@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.tools.batch.filter import FilterStep, LineJudge
 from stream_dedup.tools.batch.pairs import find_pairs
@@ -90,7 +90,7 @@ def test_versions_share_their_id_with_reason(run: Run, tmp_path: Path) -> None:
 
 
 def test_of_a_pipe_the_first_batch_tells() -> None:
-    with Deduplicator(load_settings()) as dedup:
+    with Decider(load_settings()) as dedup:
         judge = LineJudge(dedup, 2**60)
         verdicts = judge.judge(list(numbered(SHARED))).verdicts
     assert [str(one.kind) for one in verdicts].count("update") == 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import StreamError
 from stream_dedup.news.decode import Decoder
@@ -139,7 +139,7 @@ def otherwise(records: Iterable[tuple[bytes | None, bytes]]) -> tuple[int, Count
     screen, decode = Screen(), Decoder(load_settings().item)
     announced = list(screen.announced(DemoRecord(key, value, 0, meant=meant(value)) for key, value in records if value))
     items = [decode(record.value, record.key, 0) for record in announced]
-    with Deduplicator() as dedup:
+    with Decider() as dedup:
         for first in range(0, len(items), 40):
             batch = dedup.judge(items[first : first + 40])
             dedup.apply(batch)

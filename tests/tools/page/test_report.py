@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.source_rules import IGNORE, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
@@ -157,7 +157,7 @@ def test_long_passages_in_common_are_shortened_and_new_ones_are_shown_whole() ->
 def test_the_marks_of_an_update_name_what_it_adds_and_no_moved_paragraph() -> None:
     tail = "The mayor said that the council will pay for a ferry on Sundays until the spring. "
     items = [item("1", f"{TEXT} {tail}"), item("2", f"{tail}{TEXT.replace('two years', 'nine months')}")]
-    with Deduplicator(load_settings(decision={"novelty": 0.0})) as dedup:
+    with Decider(load_settings(decision={"novelty": 0.0})) as dedup:
         verdicts = dedup.judge(items).verdicts
     page = made(list(zip(items, verdicts, strict=True)))
     assert re.findall("<mark>(.*?) ?</mark>", page) == ["two years", "nine months"]

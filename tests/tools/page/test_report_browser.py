@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.decider import Decider
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     decode, page = Decoder(settings.item), Report(settings, path, "news.jsonl")
     records = enumerate(sample_records(400, 7))
     items = [decode(value, key, 1_700_000_000_000 + n, 0, n) for n, (key, value) in records]
-    dedup = Deduplicator(settings)
+    dedup = Decider(settings)
     verdicts = dedup.judge([*items, BadItem("json", "cut")]).verdicts
     dedup.close()
     page.add([*items, BadItem("json", "cut")], verdicts, lambda number, line: f"news.jsonl:{line}")

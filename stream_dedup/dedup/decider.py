@@ -1,4 +1,4 @@
-"""The core of the package: a `Deduplicator` remembers the originals; its calls judge, apply, confirm and restore.
+"""The core of the package: a `Decider` remembers the originals; its calls judge, apply, confirm and restore.
 
 script.py adds to it what a program of your own needs; that one is `stream_dedup.Deduplicator`.
 
@@ -58,7 +58,7 @@ from stream_dedup.settings import Settings, load_settings
 _EXPIRIES_PER_WINDOW = 64
 
 
-class Deduplicator:
+class Decider:
     """Decides which items are near-duplicates of earlier ones.
 
     Each original within the window takes a signature, its id, and 8 bytes per table. For one thread at a time: a second
@@ -66,7 +66,7 @@ class Deduplicator:
     do. Use it in a `with` statement, or call `close`.
 
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
-    >>> with Deduplicator() as dedup:
+    >>> with Decider() as dedup:
     ...     batch = dedup.judge([
     ...         Item("1", "Elm bridge opens after two years", text, "post.example", 0),
     ...         Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
@@ -143,7 +143,7 @@ class Deduplicator:
         """Refuse a second thread at once. To wait would hide that verdicts depend on which thread comes first."""
         if not self._lock.acquire(blocking=False):
             raise UsageError(
-                "another thread is using this Deduplicator; only `prepare` may run beside other calls. Hold a lock "
+                "another thread is using this Decider; only `prepare` may run beside other calls. Hold a lock "
                 "from `judge` to `apply`, or around each use of `filter`"
             )
         try:
@@ -159,7 +159,7 @@ class Deduplicator:
         Any thread may call it at any time, so the next batch can be fingerprinted while this one is judged, sent and
         committed. It runs mostly without the interpreter lock. O(bytes).
 
-        >>> dedup = Deduplicator()
+        >>> dedup = Decider()
         >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)
         >>> prepared = dedup.prepare([item, item])
         >>> [str(verdict.kind) for verdict in dedup.judge(prepared).verdicts]
@@ -177,7 +177,7 @@ class Deduplicator:
     ) -> Batch:
         """Return the verdicts of the items, in order, and the changes to the index; change nothing.
 
-        `items` may be the result of `prepare` of a Deduplicator with the same settings; it can be judged repeatedly.
+        `items` may be the result of `prepare` of a Decider with the same settings; it can be judged repeatedly.
         Raises UsageError if it is of another scheme.
 
         An item gets the current time of its partition if its own event time is missing (negative), after `latest` (ms),
@@ -266,10 +266,10 @@ class Deduplicator:
             return self._forget() > 0
 
     def export(self, rows: int) -> Iterator[Delta]:
-        """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
+        """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Decider.
 
         If `Boilerplate.entries` are copied, too, every later verdict is the same. Dead rows that still count towards
-        `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes), and 4 bytes per row
+        `window.max_originals` have no keys. Do not use the Decider while iterating. O(bytes), and 4 bytes per row
         and table meanwhile. Raises UsageError while a batch is pending.
         """
         self._require_none_pending("export")
@@ -312,7 +312,7 @@ class Deduplicator:
     def _require_own_scheme(self, scheme: int, what: str) -> None:
         if scheme != self.scheme_id:
             raise UsageError(
-                f"{what} under fingerprint scheme {scheme:016x}, and this Deduplicator has {self.scheme_id:016x}; "
+                f"{what} under fingerprint scheme {scheme:016x}, and here it is {self.scheme_id:016x}; "
                 "both need the same [fingerprint] settings"
             )
 
