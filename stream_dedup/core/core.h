@@ -788,14 +788,14 @@ typedef struct {
     const uint32_t *keys, *offsets, *directory;
 } run;
 
-/* index.probe.Nearness: which keys match. first_columns (tables + 1): the first column of each table, and C;
+/* index.runs.Nearness: which keys match. first_columns (tables + 1): the first column of each table, and C;
  * dont_care_bits (columns): the lower bits that may differ, 0 in an exact table. */
 typedef struct {
     const int64_t *first_columns, *dont_care_bits;
     int64_t columns, tables, max_hamming;
 } nearness;
 
-/* index.probe.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
+/* index.runs.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
  * times (rows): of the rows from `first` on; hidden (rows): 1 for a row that counts for no item, or NULL; budgets
  * (columns, items): the rows that each key may still give. hits: what was found, `count` of `room`. */
 typedef struct {

@@ -269,7 +269,7 @@ static inline float least_exchanged(const similarity *pair) {
             "words that were replaced, put in, or said by its headline, where all else is known")                      \
     FEATURE(places, 0, or_zero(pair->places), "places of its text that have other words")
 
-/* Is it the same article? These need signatures alone. */
+/* Is it the same article? All but `series` needs signatures alone. */
 #define KINSHIP(FEATURE)                                                                                               \
     FEATURE(same_source, 0, pair->same_source, "one source")                                                           \
     FEATURE(headline, +1, or_other(pair->headline, -1), "how similar the headlines are")                               \

@@ -56,7 +56,8 @@ def _by_first_word(alternative: str) -> list[str]:
 
 
 def _expression(alternative: str) -> str:
-    return _folded(alternative).replace("(", "(?:").replace("...", r"[^\n]{0,25}").replace(" ", r"\s")
+    folded = _folded(alternative)  # "…" becomes "..."
+    return folded.replace("(", "(?:").replace("...", r"[^\n]{0,25}").replace(" ", r"\s")
 
 
 def _any(alternatives: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """The verdict on an item: `Verdict`, its `Evidence`, its `Original` (of which only id, time and place are known), and
 its JSON form.
 
-`as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
+`as_json()` is the form in which a whole verdict leaves the process: a header of duplicates and updates, rows of the
 duplicates file, `explain --json`. tools/wording.py explains it to people.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 RULE_VERSION = 11
-"""The version of the features and weights in core/rule.c. Each change raises it; it is part of the evidence."""
+"""The version of the rule: features and fixed weights in core/rule.c, trees in novelty.json and kinship.json. Each
+change raises it; it is part of the evidence."""
 
 
 class Kind(StrEnum):
@@ -30,9 +31,9 @@ class Stage(StrEnum):
     NONE = "none"  # no candidate was close
     ID = "id"  # the same id as an original
     EXACT = "exact"  # the same normalised text as an original
-    HEADLINE = "headline"  # nothing new; the headlines are the most similar view,
-    BODY = "body"  # or the bodies
-    PROSE = "prose"  # nothing new, although no view is similar
+    HEADLINE = "headline"  # the two models, on a pair of which the headlines are the most similar view,
+    BODY = "body"  # or the bodies,
+    PROSE = "prose"  # or neither is similar
     POLICY = "policy"  # the policy on updates or tombstones
 
 

@@ -1,4 +1,4 @@
-"""Everything that speaks to Kafka: client, producer, readers of partitions, topics.
+"""Everything that speaks to Kafka: client, producer, members of the group, topics.
 
 No other package imports kafka-python.
 """

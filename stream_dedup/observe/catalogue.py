@@ -156,10 +156,10 @@ ERRORS = _counter(
 )
 STUCK = _counter(
     "stream_dedup_stuck_batches_total",
-    "Batches that Kafka refused three times in a row at the same offsets, and each further refusal. Outages and "
-    "fencing do not count. The worker halves the batch until it succeeds or the refused record is found, which "
-    "becomes a dead letter; the log (ERROR) has the offsets. A steady increase: no topic accepts a record, and it "
-    "blocks its partition.",
+    "Batches that failed three times in a row at the same offsets, and each further failure: Kafka refused them, their "
+    "work took so long that the member lost its place, or it ended the process. Outages do not count. The worker "
+    "halves the batch until it succeeds or the record is found, which becomes a dead letter; the log (ERROR) has the "
+    "offsets. A steady increase: no topic accepts a record, and it blocks its partition.",
     task=_TASK,
 )
 REBALANCES = _counter(

@@ -94,7 +94,7 @@ class FailedRecords:
         self.too_slow[places[0]] = f"took {seconds:.0f} s, and cost the member its place in the group"
         return (
             f"the work on the record at offset {offset} of input partition {partition} took {seconds:.0f} s by itself, "
-            f"and cost this member its place in the group, the {self._failures}th time in a row. {_REPORT_IT}"
+            f"and cost this member its place in the group, {self._failures} times in a row now. {_REPORT_IT}"
         )
 
     def _count_failure(self, places: Sequence[Place]) -> bool:

@@ -2,9 +2,10 @@
 
 The worker calls one `Observer` at each event; this base class ignores them all. Calls come from the worker's own
 thread, with three exceptions: `step` from BEGIN on comes from the producer's thread while the worker judges the next
-batch, the progress of a restore and `state_lost` from the thread that opens the task, and the events of brokers from
-the thread that probes them (cluster_watch.py). The worker waits for each call, so it must be short. An exception in it
-ends the worker; `ObserverGroup` (observe/watch.py) logs those of its observers instead.
+batch; the progress of a restore, `state_lost`, and `batch_stuck` of a process that ended, from the thread that opens
+the task; and the events of brokers from the thread that probes them (cluster_watch.py). The worker waits for each call,
+so it must be short. An exception in it ends the worker; `ObserverGroup` (observe/watch.py) logs those of its observers
+instead.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """An open task at work: the commit protocol, which turns each batch (worker.py cuts it) into one Kafka transaction.
 
 docs/architecture.md lists the nine steps (`CommitStep`), with what a kill in each of them leaves; the fault tests kill
-the process at each. A step is announced before it begins.
+the process at each. A step is announced before it begins, the first one when the records have come.
 
 After step 9 `finish` confirms the delta: only then does the index take it in.
 
