@@ -34,7 +34,7 @@ def moment(milliseconds: int) -> str:
 def span(milliseconds: int) -> str:
     """Format a duration in ms by its largest unit, as in "1 day".
 
-    For "36h", as a setting, see `duration` in reference.py; for "1.5 hours", `duration` in page/rendering.py.
+    For "36h", as a setting, see `duration` in tools/reference.py; for "1.5 hours", that in tools/page/rendering.py.
 
     >>> span(90_000_000), span(3_600_000), span(10)
     ('1 day', '1 hour', 'under a second')

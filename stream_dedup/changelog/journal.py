@@ -1,4 +1,4 @@
-"""The changelog as a file, a journal; and the state of a Deduplicator in such a file: `save` and `load`.
+"""The changelog as a file, a journal; and the state of a Deduplicator in such a file: `save` and `restore`.
 
 An entry has two parts: a record (JSON of the caller about what was done) and a block (the changes to the index,
 block.py). `Deduplicator.save` writes a whole journal, and `filter --state` appends to one (tools/batch/journal.py).

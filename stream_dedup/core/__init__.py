@@ -26,7 +26,7 @@ from stream_dedup.errors import ConfigError, InputError
 
 LIBRARY = Path(__file__).with_name("_core.so")
 """The build (build.py) compiles it from the C files beside this one."""
-VERSION = 11
+VERSION = 12
 """The version of what core.h declares, which the build compiles in. Raise it when core.h changes."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double

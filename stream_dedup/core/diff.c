@@ -61,7 +61,7 @@ static inline uint64_t gram_at(const uint16_t *codes, int64_t place) {
     return gram;
 }
 
-/* The stem of a word, or behind all stems a figure or negation, without a branch: below FIGURE_CODES the former is larger. */
+/* The stem of a word, or behind all stems a figure or negation. Without a branch: `stem` is less from FIGURE_CODES on. */
 static inline int32_t word_of(uint16_t code) {
     int32_t stem = code >> STEM_SHIFT, other = code - FIGURE_CODES + STEMS;
     return stem > other ? stem : other;

@@ -4,7 +4,8 @@ A change from 38 to 83 million is one word in three hundred, which no similarity
 corrections: in the headline ("CORRECTED-", "(Corrected)"), or by a note at the beginning or the end of the text
 ("Correction: An earlier version of this article ..."). corrections.txt has the marks of some eighty languages. A mark
 must be set apart, because market corrections and corrections officers are ordinary news. A note needs some 50 µs to be
-looked for, so the tokeniser says which texts have words of one where it may be (fingerprint/hints.txt): one in sixteen.
+looked for, so the tokeniser says which texts have a word of one in their first or last 300 characters
+(fingerprint/hints.txt): one in sixteen.
 
 "UPDATE 2-" and "RPT-" only announce a version: such an item is a correction if a figure has replaced another one.
 """

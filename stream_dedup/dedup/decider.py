@@ -144,7 +144,7 @@ class Decider:
         if not self._lock.acquire(blocking=False):
             raise UsageError(
                 "another thread is using this Decider; only `prepare` may run beside other calls. Hold a lock "
-                "from `judge` to `apply`, or around each use of `filter`"
+                "from `judge` to `apply`"
             )
         try:
             yield

@@ -61,12 +61,20 @@ class Trees(NamedTuple):
 
 
 def read_trees(path: Path, names: list[str]) -> Trees:
-    """Read a table that `tests/lab/labels/fit.py` wrote. Raises ValueError if its features are not `names`."""
+    """Read a table that `tests/lab/labels/fit.py` wrote.
+
+    Raises ValueError if its features are not `names`, or its trees have another depth.
+    """
     table = msgspec.json.decode(path.read_bytes())
     if table["names"] != names:
         raise ValueError(f"{path.name} was fitted to the features {table['names']}, not {names}: fit it again")
     kinds = np.uint8, np.float32, np.float32
-    return Trees(*(np.array(table[name], kind) for name, kind in zip(Trees._fields, kinds, strict=True)))
+    trees = Trees(*(np.array(table[name], kind) for name, kind in zip(Trees._fields, kinds, strict=True)))
+    nodes, count = 2**TREE_DEPTH - 1, len(trees.values)
+    shapes = [(count, nodes), (count, nodes), (count, 2 * nodes + 1)]
+    if [part.shape for part in trees] != shapes or trees.features.max(initial=0) >= len(names):
+        raise ValueError(f"{path.name} needs trees of depth {TREE_DEPTH} for {len(names)} features: fit it again")
+    return trees
 
 
 @cache

@@ -20,6 +20,10 @@ def check_delta(delta: Delta, scheme: Scheme) -> None:
             f"a block of {n} rows has {columns} keys a row and {len(arrivals)} arrivals; its scheme has "
             f"{scheme.key_columns} keys, and each row arrives once"
         )
+    if {len(delta.signatures), len(delta.keys)} != {n}:
+        raise CorruptBlock(
+            f"a block of {n} ids has {len(delta.signatures)} signatures and {len(delta.keys)} rows of keys"
+        )
     if (bodies := len(delta.bodies)) != n * scheme.has_bodies:
         kind = "one a row" if scheme.has_bodies else "none"
         raise CorruptBlock(f"a block of {n} rows has {bodies} bodies; its scheme has {kind}")

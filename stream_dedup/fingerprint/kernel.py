@@ -246,7 +246,8 @@ def lexicon(tables: Tables) -> dict[str, Any]:
     words.txt has words that say a figure or deny: number words with their values, and negations, of some seventy
     languages. The core (text.c) looks up each token by its hash: a number word takes the hash of its digits, so that
     "twelve" and "12" are one token, and a diff may ask the trait of a token (`NEGATION`, `NUMBER_WORD`, `FIGURE`).
-    hints.txt has words that tell which texts may be corrections (`HINT`): a table costs less than a search.
+    hints.txt has words and characters that tell which texts may be corrections (`HINT`): a table costs less than a
+    search.
     """
     lines = [line for line in WORDS.read_bytes().splitlines(keepends=True) if line[:1] != b"#"]
     hints = [line.strip() for line in HINTS.read_bytes().splitlines() if line[:1] != b"#"]

@@ -120,7 +120,8 @@ class HybridIndex:
         self._crowded = 0
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
         self.unsorted_rows = 0
-        """How many these are. A counter, because summing at each addition makes a restore quadratic in blocks."""
+        """Rows whose keys are not sorted yet (`defer_sort`). A sum at each addition would make a restore
+        quadratic in blocks."""
 
     def add(self, keys: Keys, times: Rows, *, defer_sort: bool = False) -> int:
         """Add rows; return the number of the first one.

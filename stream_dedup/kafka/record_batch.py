@@ -140,9 +140,9 @@ def batch_sizes(record: Any) -> tuple[int, int]:
 def compressed(content: bytes) -> bytes:
     """Compress the content of a batch with lz4. O(bytes).
 
-    Kafka does not support blocks that depend on each other. In the client's blocks of 64 KB a record of 4 KB takes
-    9.5 µs, in these 8.1.
+    In the client's blocks of 64 KB a record of 4 KB takes 9.5 µs, in these 8.1.
     """
+    # Kafka reads no blocks that depend on each other.
     return bytes(lz4.frame.compress(content, block_size=lz4.frame.BLOCKSIZE_MAX256KB, block_linked=False))
 
 

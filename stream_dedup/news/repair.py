@@ -1,7 +1,7 @@
 """Parse XML as publishers send it: in any encoding, and broken. The bytes may hold several documents.
 
 UTF-16 and UTF-32 show by their first bytes; bytes that say no encoding get a guess. Files that are no XML have their
-encoding from here, too, so lxml, which is of an extra, is imported where XML is parsed.
+encoding from here, too, and lxml comes with an extra, so it is imported only where XML is parsed.
 
 Some mistakes are repaired first, because libxml2 would drop the text around them silently: a bare `&` or `<`, HTML's
 entities, control characters, bytes that do not fit the declared encoding. Then lxml repairs unclosed tags. A document

@@ -35,15 +35,16 @@ def probe(
     >>> probe("http://127.0.0.1:1/healthz")[0]
     False
     """
-    # Whatever stands before an @ may be a password; parameters, which are not asked for, may be secrets.
-    shown = re.sub(r"^(\w[\w+.-]*://)?.*@", r"\1", url).partition("?")[0].partition("#")[0]
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:  # a bracket without its pair, or a port that is no number up to 65,535
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
+        # Whatever stands before an @ may be a password; parameters, which are not sent, may be secrets.
+        shown = re.sub(r"^(\w[\w+.-]*://)?.*@", r"\1", url).partition("?")[0].partition("#")[0]
         return False, f"{shown} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH"
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     try:
         if parts.scheme == "https":
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(

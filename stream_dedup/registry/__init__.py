@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _ASK_AGAIN_SECONDS = 60.0
 _MOST_UNUSABLE = 10_000  # ids that are remembered as unusable; records can invent any number
 _check = tolerant(msgspec.json.Decoder(msgspec.Raw).decode)
-# The worker's loop waits for the answer, and a member that is silent for [worker] session_timeout (10 s) is replaced.
+# The worker's loop waits for the answer.
 _SECONDS = 5.0
 _MOST_BYTES = 8 * 2**20  # of an answer; the largest schemas in use have some hundred kilobytes
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"

@@ -115,7 +115,7 @@ def contributions(pairs: NDArray[np.void], p: int, of_kinship: bool = False) -> 
 
 
 def parts_of(trees: Trees, x: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return what each feature of x adds to the expectation of all roots, (features,): in all the log-odds."""
+    """Return what each feature of x adds, (features,): with the expectation of all roots they sum to the log-odds."""
     adds = np.zeros(len(x))
     for features, thresholds, values in zip(*trees, strict=True):
         node = 0

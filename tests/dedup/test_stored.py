@@ -65,6 +65,12 @@ def test_a_deletion_of_rows_that_come_later_is_refused(delta: Delta) -> None:
         dedup.restore(replace(delta, forgotten=changed(forgotten, "before", 20)))
 
 
+@pytest.mark.parametrize("name", ["signatures", "keys"])
+def test_another_number_of_rows_than_ids_is_refused(delta: Delta, name: str) -> None:
+    with Decider() as dedup, pytest.raises(CorruptBlock, match=f"a block of 20 ids has .*19 .*{name}"):
+        dedup.restore(replace(delta, **{name: getattr(delta, name)[:19]}))
+
+
 def test_another_number_of_bodies_is_refused() -> None:
     with Decider(load_settings(fingerprint={"family": "simhash"})) as plain, Decider(EXACT) as exact:
         delta = plain.judge(ITEMS).delta

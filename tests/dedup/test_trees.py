@@ -42,6 +42,15 @@ def test_a_table_of_other_features_is_refused(tmp_path: Path, names: list[str]) 
         read_trees(tmp_path / "table.json", names)
 
 
+def test_a_table_of_other_trees_is_refused(tmp_path: Path) -> None:
+    trees = grown(1, 2)
+    shorter = Trees(trees.features[:, :7], trees.thresholds[:, :7], trees.values[:, :15])
+    for wrong in (shorter, trees._replace(features=trees.features + np.uint8(1))):
+        write_trees(tmp_path / "table.json", wrong, NAMES)
+        with pytest.raises(ValueError, match=r"table\.json needs trees of depth 4 for 5 features: fit it again"):
+            read_trees(tmp_path / "table.json", NAMES)
+
+
 @pytest.mark.parametrize(
     ("model", "names", "table"),
     [("novelty", list(NOVELTY), NOVELTY_TABLE), ("kinship", list(KINSHIP), KINSHIP_TABLE)],
@@ -56,6 +65,4 @@ def test_the_tables_of_the_package_are_whole_and_written_by_this_writer(
     assert trees.thresholds.shape == (count, inner)
     assert trees.features.max() < len(names)
     write_trees(tmp_path / "same.json", trees, names)
-    assert (tmp_path / "same.json").read_bytes() == {"novelty": NOVELTY_TABLE, "kinship": KINSHIP_TABLE}[
-        model
-    ].read_bytes()
+    assert (tmp_path / "same.json").read_bytes() == table.read_bytes()

@@ -13,13 +13,13 @@ from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FeedsSettings, ItemSettings
+from stream_dedup.tools.addresses import public_url
 from stream_dedup.tools.feeds.database import State, key
 from stream_dedup.tools.feeds.feed_entries import Entry, read_document
 from stream_dedup.tools.feeds.pages import Pages
 from stream_dedup.tools.feeds.schedule import MOST_WAIT, Feed, after_answer, after_failure
 from stream_dedup.tools.feeds.subscriptions import read_sources
 from stream_dedup.tools.feeds.web import Answer, Fetcher
-from stream_dedup.tools.phrases import public_url
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 
 FEED = "http://ann:pw@a.example/feed?token=s3cret"

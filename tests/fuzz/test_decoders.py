@@ -14,8 +14,8 @@ PRIMITIVES = {
     "loads", "decode_varint", "frombuffer", "unpack_from", "from_bytes", "decompress", "decompressobj", "lz4_decode",
     "snappy_decode", "ZstdDecompressor", "LZ4FrameDecompressor", "GzipFile", "fromisoformat", "strptime",
     "parsedate_to_datetime", "urlsplit", "parse_qs", "b64decode", "unescape", "LexborHTMLParser", "ParquetFile",
-    "json.decode", "json.Decoder", "msgspec.convert", "csv.reader", "unpack", "documents_of", "RobotFileParser",
-    "AsyncClient",
+    "json.decode", "json.Decoder", "decode_json", "decode_object", "msgspec.convert", "csv.reader", "unpack",
+    "documents_of", "RobotFileParser", "AsyncClient",
 }  # fmt: skip
 
 TARGETS_OF = {
@@ -70,7 +70,7 @@ NEEDS_NONE = {
     "tools/spark/tasks.py": "what an executor of the same job has made",
     "kafka/client.py": "an address in the settings",
     "extras.py": "what pip has written about its own installation",
-    "tools/phrases.py": "an address, of which only a part is shown; tests/fuzz/feeds.py has hostile ones",
+    "tools/addresses.py": "an address, of which only a part is shown; tests/fuzz/feeds.py has hostile ones",
 }
 
 

@@ -16,8 +16,8 @@ import click
 from stream_dedup.cli import click_type, option
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
+from stream_dedup.tools.addresses import public_url
 from stream_dedup.tools.inputs.file_format import FileFormat
-from stream_dedup.tools.phrases import public_url
 from stream_dedup.tools.terminal import Console, one_line, print_table, warn
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from stream_dedup.news.item import Item
 from stream_dedup.news.plain_values import plain_value
 from stream_dedup.news.xml import entries as xml_entries
 from stream_dedup.settings import ItemSettings
+from stream_dedup.tools.addresses import public_url
 from stream_dedup.tools.feeds.web import MOST_BYTES
-from stream_dedup.tools.phrases import public_url
 
 _TTL = re.compile(rb"<ttl>\s*(\d{1,5})\s*</ttl>")
 # A web page names its feeds in these first bytes. The head of a page has some ten KB; a longer search takes time.

@@ -21,10 +21,10 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.clean import article_extractor
 from stream_dedup.news.decode import site_of
 from stream_dedup.news.repair import text_of
+from stream_dedup.tools.addresses import public_url
 from stream_dedup.tools.feeds.feed_entries import Entry
 from stream_dedup.tools.feeds.schedule import retry_after
 from stream_dedup.tools.feeds.web import AGENT, MOST_BYTES, Answer, Fetcher
-from stream_dedup.tools.phrases import public_url
 
 # Seconds between two requests to a host, unless robots.txt asks for more. A start requests hundreds of pages.
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0

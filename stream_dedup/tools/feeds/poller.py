@@ -28,13 +28,13 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.phrases import counted, moment
+from stream_dedup.tools.addresses import public_url
 from stream_dedup.tools.feeds.database import Line, State, key
 from stream_dedup.tools.feeds.delivery import Delivery
 from stream_dedup.tools.feeds.feed_entries import Document, read_document
 from stream_dedup.tools.feeds.pages import Pages
 from stream_dedup.tools.feeds.schedule import GONE, MOST_WAIT, OK, Feed, after_answer, after_failure
 from stream_dedup.tools.feeds.web import Fetcher
-from stream_dedup.tools.phrases import public_url
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import httpx
 
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.repair import documents_of, local_name
-from stream_dedup.tools.phrases import public_url
+from stream_dedup.tools.addresses import public_url
 
 log = logging.getLogger(__name__)
 

@@ -130,7 +130,7 @@ class Survey:
         record = self._read_again(value, headers) if is_sampled or (has_no_date and beside is None) else None
         published = record.fields["published"] if record else beside.published if beside and has_no_date else None
         self._count_time(item.time, published, part, number)
-        if self._ids.items < FIRST:  # to name the place of every item would take a tenth of this
+        if self._ids.items < FIRST:  # `add` would ignore it, and the name of its place takes a tenth of this method
             self._ids.add(item, self._place(part, number))
         if is_sampled:
             self._notices.add(item)

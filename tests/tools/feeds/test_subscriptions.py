@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.tools.addresses import public_url
 from stream_dedup.tools.feeds.subscriptions import read_sources
-from stream_dedup.tools.phrases import public_url
 
 OPML = """<?xml version="1.0"?><opml version="2.0"><body><outline text="Sea">
 <outline text="A" type="rss" xmlUrl="https://a.example/rss?x=1&amp;y=2"/><outline text="B" xmlUrl="feed:https://b.example/?x&y"/>
