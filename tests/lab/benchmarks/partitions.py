@@ -48,10 +48,10 @@ def _measured(bootstrap: str, languages: list[list[bytes]]) -> dict[str, float]:
             if all(0 < offset < len(records) for offset, records in zip(offsets, languages, strict=True)):
                 samples.append((time.perf_counter(), used, sum(offsets)))
             time.sleep(0.1)
-        (start, used_before, items_before), (end, used_after, items_after) = samples[len(samples) // 2], samples[-1]
+        (begin, used_before, items_before), (end, used_after, items_after) = samples[len(samples) // 2], samples[-1]
         items = items_after - items_before
         figures |= {
-            f"partitions_items_per_second_{count}": items / (end - start),
+            f"partitions_items_per_second_{count}": items / (end - begin),
             f"partitions_cpu_us_{count}": (used_after - used_before) / items * 1e6,
             f"partitions_mib_{count}": sum(resident(member.pid) for member in members) / count / 2**20,
         }
