@@ -47,6 +47,7 @@ TARGETS_OF = {
     "news/plain_values.py": ["decode auto"],
     "news/xml.py": ["decode xml"],
     "tools/page/page.py": ["request"],
+    "tools/survey/survey.py": ["survey"],
     "observe/probe.py": ["health check"],
     "observe/http.py": ["request"],
     "registry/readers.py": ["framed", "avro"],
