@@ -114,6 +114,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "short": lambda: tables.short(found["short"]),
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
+        "docs/benchmarks.md": {"clients": lambda: clients(measured["worker"].figures)},
         "docs/testing.md": {"hostile": hostile},
         "docs/spark.md": {"spark": lambda: tables.spark(spark)},
         "deploy/sizing.md": {"sizing": tables.sizing, "original": original, "memory": memory},
@@ -208,6 +209,21 @@ def speeds(measured: dict[str, benchmarks.Section]) -> str:
     figures = {name: value for section in measured.values() for name, value in section.figures.items()}
     rows = ([what, peer, _rounded(figures[name])] for name, what, peer in ROWS)
     return tables.table(["measured", "compared with", "times as fast"], rows)
+
+
+def clients(figures: dict[str, float]) -> str:
+    """The table of the worker beside bare loops of two clients, as Markdown."""
+    loops = {"ours": "the worker", "passthrough": "bare loop, kafka-python", "confluent": "bare loop, confluent-kafka"}
+    rows = (
+        [
+            loop,
+            *(f"{figures[f'worker_items_per_second_{name}_{texts}']:,.0f}" for texts in ("news", "unique")),
+            *(f"{figures[f'worker_cpu_us_{name}_{texts}']:.0f}" for texts in ("news", "unique")),
+        ]
+        for name, loop in loops.items()
+    )
+    heads = ["", "items a second, news", "unique items", "µs of processor an item, news", "unique items"]
+    return tables.table(heads, rows)
 
 
 def _rounded(ratio: float) -> str:
