@@ -3,8 +3,8 @@
 `call` takes the name of a function of core.h and its arguments. It returns the function's number, or raises if that is
 negative. A call releases the interpreter lock, so other threads run meanwhile. An array passes as its address, so it
 must be contiguous; lengths pass beside it. A `Struct` passes by its address, and keeps the arrays that it points to.
-Structs, records and constants of core.h that Python repeats have the same names; tests/core/test_layout.py compares
-them.
+A `Struct` and a record name their type of core.h, and constants that Python repeats have their names there;
+tests/core/test_layout.py compares them.
 
 >>> call("core_version") == VERSION
 True
