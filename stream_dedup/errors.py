@@ -58,7 +58,7 @@ class MergeFailed(StreamDedupError):  # noqa: N818
 
 
 class StreamError(StreamDedupError):
-    """A step on Kafka failed. After some kinds the worker opens the task again (worker.py), after others it ends."""
+    """A step on Kafka failed. After some kinds the worker opens the task again; after others it ends."""
 
 
 class TopicError(StreamError):
