@@ -226,7 +226,7 @@ class Round:
         wait_for_transactions(self._direct)
         topic = self._direct.topics.input
         fed = self._fed()
-        refusal = Refusal(("TopicError",), topic, ("--to-earliest --execute", "create it"))
+        refusal = Refusal(("TopicError",), topic, ("groups set-offset earliest", "create it"))
         happened = self.team.stop_refusing(
             refusal, lambda: recreate(self._direct, topic, self._feeder.partitions), PATIENCE
         )
