@@ -234,7 +234,8 @@ static void add_passages(scratch_lists *work, int64_t row) {
 }
 
 /* Whether a text has a HINT in its first or last EDGE characters. A single character of a script without spaces is too
- * common, so one counts only beside another. The edges are folded again: the place of a token does not tell how many characters came before it. */
+ * common, so one counts only beside another. The edges are folded again: the place of a token does not tell how many
+ * characters came before it. */
 static bool has_hint(const scratch_lists *work, const uint8_t *text, int64_t size) {
     const token_list *tokens = &work->tokens;
     const uint8_t *traits = tokens->traits, *kinds = tokens->kinds;
@@ -243,7 +244,7 @@ static bool has_hint(const scratch_lists *work, const uint8_t *text, int64_t siz
         int64_t i = at - traits;
         bool is_paired = (i && traits[i - 1] == HINT) || (i + 1 < tokens->count && traits[i + 1] == HINT);
         if (kinds[i] && !is_paired) continue;
-        if (work->out->is_continued) return true; /* Python has folded this text: its characters are not those of the item */
+        if (work->out->is_continued) return true; /* Python has folded this text: these are not the item's characters */
         if (last < 0) {
             int64_t begin = 0, end = size, count = 0;
             while (begin < size && (count += begins_character(text[begin])) <= EDGE) begin++;

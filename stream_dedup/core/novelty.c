@@ -1,9 +1,9 @@
 /* What a new item has that a known one lacks: words, sentences and figures.
  *
- * While the words of the known item are kept, the diff says which are new. Afterwards a word is new if the word filter of
- * the known item lacks it. Novelty is computed on
- * the article of the new item: its sentences of prose without passages that recur in other originals. If there is
- * hardly any article, novelty is computed on the whole text and the headline.
+ * While the words of the known item are kept, the diff says which are new. Afterwards a word is new if the word filter
+ * of the known item lacks it. Novelty is computed on the article of the new item: its sentences of prose without
+ * passages that recur in other originals. If there is hardly any article, novelty is computed on the whole text and the
+ * headline.
  */
 #include "core.h"
 

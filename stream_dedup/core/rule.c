@@ -1,8 +1,8 @@
 /* The rule for one pair: features, boosted trees, log-odds; dedup/rule.py explains the two models.
  *
  * A feature is one line of NOVELTY, KINSHIP or FIXED below. Python reads these tables when it is imported, and refuses
- * trees that were fitted to others. Every constant here was fitted to pairs that people read, and to articles that were edited on purpose;
- * the weights of FIXED were chosen.
+ * trees that were fitted to others. Every constant here was fitted to pairs that people read, and to articles that were
+ * edited on purpose; the weights of FIXED were chosen.
  *
  * A condition with an unknown similarity (NaN) is false, on purpose: see similarity.h.
  */
